@@ -1,0 +1,44 @@
+# The two commands of the README are `make demo` and `make test`. Everything else serves them.
+# Needs: Python 3.11 or newer, make, and (for the compiled kernels; without it the pure-Python twins run) a C compiler.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := broker protocol clients config tests benchmarks examples
+
+.PHONY: install kernel check fix test demo clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	touch $(STAMP)
+
+# Compiles the kernels in place; run it after a change to protocol/*.pyx or *.pxi.
+kernel: $(STAMP)
+	$(BIN)/python -c "from setuptools import setup; setup()" --quiet build_ext --inplace
+
+check: $(STAMP)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/basedpyright --warnings
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -m "not slow"
+
+fix: $(STAMP)
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+demo: $(STAMP)
+	$(BIN)/python -m examples.demo
+
+clean:
+	rm -rf $(VENV) build dist protocol/_kernel*.c protocol/_kernel*.so

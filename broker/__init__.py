@@ -1,0 +1,1 @@
+"""The daemon: segmented logs on disk (``storage``) and the server above them."""

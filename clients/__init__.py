@@ -1,0 +1,1 @@
+"""The public client library of seglog."""

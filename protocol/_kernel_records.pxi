@@ -1,0 +1,1 @@
+# Encoding, decoding and validating the records area of a batch.

@@ -1,0 +1,194 @@
+"""Produce, fetch, list offsets and delete records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seglog.protocol.api.keys import ZERO_TOPIC_ID, RecordSource
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import (
+    IsolationLevel,
+)
+
+
+@dataclass(slots=True)
+class ProducePartition:
+    """The batches for one partition; ``records`` is a writable view, None where none were sent."""
+
+    topic: str
+    partition: int
+    records: memoryview | None
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+@dataclass(slots=True)
+class ProduceRequest:
+    """Append record batches; ``acks`` is 0, 1 or -1, ``timeout_ms`` bounds the wait for -1."""
+
+    acks: int
+    timeout_ms: int
+    partitions: list[ProducePartition]
+    transactional_id: str | None = None
+
+
+@dataclass(slots=True)
+class ProducePartitionResult:
+    """Where a batch was stored; ``log_append_time_ms`` is -1 unless the broker stamps records."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[tuple[int, str]] = ()
+    error_message: str | None = None
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+@dataclass(slots=True)
+class ProduceResponse:
+    """One result for each partition of the request, in its order."""
+
+    partitions: list[ProducePartitionResult]
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """What to read of one partition; ``max_bytes`` is exceeded by a single large first batch."""
+
+    topic: str
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    """Read batches of several partitions; waits up to ``max_wait_ms`` for ``min_bytes``.
+
+    ``session_*`` and ``forgotten`` belong to Kafka's incremental fetch sessions, ``replica_id`` is
+    -1 for consumers.
+    """
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partitions: list[FetchPartition]
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    session_id: int = 0
+    session_epoch: int = -1
+    forgotten: list[tuple[bytes, str, list[int]]] = field(default_factory=list)
+    replica_id: int = -1
+    rack_id: str = ""
+
+
+@dataclass(slots=True)
+class FetchPartitionResult:
+    """Batches of one partition, from the one that contains the asked offset on.
+
+    ``aborted_transactions`` holds ``(producer id, first offset)`` pairs, None for read_uncommitted.
+    """
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: RecordSource | memoryview | None = None
+    aborted_transactions: Sequence[tuple[int, int]] | None = None
+    diverging_epoch: tuple[int, int] | None = None
+    error_message: str | None = None
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    """One result a partition; ``error`` is about the request as a whole (fetch sessions)."""
+
+    partitions: list[FetchPartitionResult]
+    error: ErrorCode = ErrorCode.NONE
+    session_id: int = 0
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class ListOffsetsPartition:
+    """Ask for the first offset at or after ``timestamp_ms``, or for a special one (``types``)."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int
+    current_leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class ListOffsetsRequest:
+    """Look up offsets by time."""
+
+    partitions: list[ListOffsetsPartition]
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    replica_id: int = -1
+    timeout_ms: int = 0
+
+
+@dataclass(slots=True)
+class ListOffsetsResult:
+    """What was found; ``offset`` and ``timestamp_ms`` are -1 where no record qualifies."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    timestamp_ms: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+    error_message: str | None = None
+
+
+@dataclass(slots=True)
+class ListOffsetsResponse:
+    """One result for each partition of the request."""
+
+    partitions: list[ListOffsetsResult]
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class DeleteRecordsPartition:
+    """Make ``offset`` the new log start; -1 means the high watermark."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class DeleteRecordsRequest:
+    """Delete the oldest records of some partitions."""
+
+    partitions: list[DeleteRecordsPartition]
+    timeout_ms: int = 30000
+
+
+@dataclass(slots=True)
+class DeleteRecordsResult:
+    """``low_watermark`` is the log start offset after the deletion."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    low_watermark: int = -1
+    error_message: str | None = None
+
+
+@dataclass(slots=True)
+class DeleteRecordsResponse:
+    """One result for each partition of the request."""
+
+    partitions: list[DeleteRecordsResult]
+    throttle_time_ms: int = 0
