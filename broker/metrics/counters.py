@@ -1,0 +1,107 @@
+"""Plain numbers that the hot paths add to; a collector reads them when metrics are scraped.
+
+Everything here only grows. One owner, the event-loop thread, so an increment is an addition and
+nothing else. Durations, sizes of connections and the like are counted where they happen, in the
+listeners; what a log knows about itself is asked from the log.
+"""
+
+from collections.abc import ItemsView
+
+
+class TopicCounters:
+    """What went in and out of one topic.
+
+    Attributes:
+        messages_in: records appended.
+        bytes_in: bytes of appended batches.
+        bytes_out: bytes of batches handed to consumers.
+        bytes_rejected: bytes of batches that were refused.
+        produce_requests: partition entries of produce requests, failed ones too.
+        failed_produce_requests: partition entries that were answered with an error.
+        fetch_requests: partition entries of answered fetch requests, failed ones too.
+        failed_fetch_requests: partition entries that were answered with an error.
+        invalid_records: batches refused for what is in them (checksum, structure, timestamps).
+        future_records: batches whose greatest timestamp was later than the broker's clock.
+        expired_records: batches whose greatest timestamp was already past retention on arrival.
+    """
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "expired_records",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "fetch_requests",
+        "future_records",
+        "invalid_records",
+        "messages_in",
+        "produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.produce_requests = 0
+        self.failed_produce_requests = 0
+        self.fetch_requests = 0
+        self.failed_fetch_requests = 0
+        self.invalid_records = 0
+        self.future_records = 0
+        self.expired_records = 0
+
+
+class BrokerCounters:
+    """All counters of a broker.
+
+    Attributes:
+        segment_rolls: segments closed because of their size, age or indexes, or on request.
+        group_commits: syncs that acknowledgements waited for.
+        grouped_appends: appends that waited for one of those syncs; divided by ``group_commits`` it
+            is the size of the average group.
+        flushes: syncs of all kinds that succeeded.
+        flush_failures: syncs that failed.
+        unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
+        parked_fetches: fetch requests that had to wait for data.
+        expired_fetches: of those, the ones that were answered because their time was up.
+    """
+
+    __slots__ = (
+        "_topics",
+        "expired_fetches",
+        "flush_failures",
+        "flushes",
+        "group_commits",
+        "grouped_appends",
+        "parked_fetches",
+        "segment_rolls",
+        "unacknowledged_failures",
+    )
+
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicCounters] = {}
+        self.segment_rolls = 0
+        self.group_commits = 0
+        self.grouped_appends = 0
+        self.flushes = 0
+        self.flush_failures = 0
+        self.unacknowledged_failures = 0
+        self.parked_fetches = 0
+        self.expired_fetches = 0
+
+    def topic(self, name: str) -> TopicCounters:
+        """The counters of one topic, made on first use."""
+        counters = self._topics.get(name)
+        if counters is None:
+            counters = self._topics[name] = TopicCounters()
+        return counters
+
+    def forget_topic(self, name: str) -> None:
+        """Drop the counters of a deleted topic, so that its series end."""
+        self._topics.pop(name, None)
+
+    def topics(self) -> ItemsView[str, TopicCounters]:
+        """Every topic with its counters."""
+        return self._topics.items()

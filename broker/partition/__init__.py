@@ -1,0 +1,1 @@
+"""Partitions: what waits, wakes and is made durable around one log each."""

@@ -1,0 +1,1 @@
+"""Time, periodic tasks and threads: plumbing that knows nothing of logs."""
