@@ -5,7 +5,10 @@ inclusive. Times are milliseconds since the epoch in UTC, sizes are bytes.
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""Bytes to read without a copy; ``collections.abc.Buffer`` only exists from Python 3.12 on."""
 
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1

@@ -1,0 +1,37 @@
+"""Every bound on what may arrive over the wire or lie in a file, with its reason.
+
+What operators may change lives in ``seglog.config``; these are the values behind which nothing
+sensible exists, so that a hostile or damaged length never decides how much memory is allocated.
+"""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+MAX_ARRAY_ELEMENTS: Final = 1_000_000
+"""Elements of one array of a request; the bytes behind it are checked before anything is built."""
+
+MAX_TAGGED_FIELDS: Final = 10_000
+"""Tagged fields of one structure of a flexible message."""
+
+MAX_TOPIC_NAME_LENGTH: Final = 249
+"""Characters of a topic name; Kafka's limit, so that ``<topic>-<partition>`` is a file name."""
+
+MAX_CLIENT_ID_LENGTH: Final = 32_767
+"""Bytes of a client id: the longest string that a request header can hold."""
+
+MAX_FRAME_BYTES_DEFAULT: Final = 104_857_600
+"""Bytes of one request or response; Kafka's default of ``socket.request.max.bytes``."""
+
+MAX_BATCH_BYTES: Final = 2**31 - 1
+"""Bytes of one record batch: its length is an int32."""
+
+MAX_DECOMPRESSED_BYTES: Final = 128 * MIB
+"""Bytes that the records of one batch may inflate to; above it the batch is refused unread."""
+
+DECOMPRESSION_CHUNK_BYTES: Final = MIB
+"""How much is inflated at a time before the total is compared with the bound."""
+
+MAX_SERVER_FIRST_BYTES: Final = 4
+"""Bytes after which a connection has said which dialect it speaks."""
