@@ -1,0 +1,20 @@
+"""Fields that many messages share, in one spelling."""
+
+from typing import Final
+
+from seglog.protocol.native.fields import (
+    ERROR,
+    INT32,
+    NULLABLE_STRING,
+    STRING,
+    enum_of,
+    list_of,
+)
+from seglog.protocol.types import IsolationLevel
+
+ISOLATION: Final = enum_of(IsolationLevel)
+NAMES: Final = list_of(STRING)
+NODE_IDS: Final = list_of(INT32)
+PLACE: Final = {"topic": STRING, "partition": INT32}
+OUTCOME: Final = {"error": ERROR, "error_message": NULLABLE_STRING}
+THROTTLE: Final = {"throttle_time_ms": INT32}

@@ -1,0 +1,173 @@
+"""The server's side of the native dialect: one object a connection, fed with bytes, no I/O."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from seglog.protocol.api import ApiKey, FetchResponse, ProduceResponse
+from seglog.protocol.errors import ErrorCode, ProtocolError
+from seglog.protocol.native import handshake, hot_path
+from seglog.protocol.native.frames import (
+    MAX_REQUEST_ELEMENTS,
+    Part,
+    RecordCursor,
+    RecordSink,
+    build_frame,
+    frame_size,
+    read_header,
+)
+from seglog.protocol.native.handshake import ClientHello, ServerHello
+from seglog.protocol.native.messages import ALL_OPERATIONS, OPERATION_OF_KEY
+
+REQUEST_FIELDS_START: Final = 3
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
+_VERSIONS: Final = tuple(
+    (int(operation.key), operation.oldest_version, operation.newest_version)
+    for operation in ALL_OPERATIONS
+)
+
+
+class NativeRequest:
+    """A decoded request, and what is needed to answer it."""
+
+    __slots__ = ("api_key", "api_version", "correlation_id", "expects_response", "request")
+
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, request: Any, *, answered: bool
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.request = request
+        self.expects_response = answered
+
+
+class Reply:
+    """Bytes that the dialect itself has to say: the hello, or that a request was not understood."""
+
+    __slots__ = ("closes", "error", "parts")
+
+    def __init__(
+        self, parts: list[Part], *, error: ErrorCode = ErrorCode.NONE, closes: bool = False
+    ) -> None:
+        self.parts = parts
+        self.error = error
+        self.closes = closes
+
+
+class NativeServer:
+    """Decodes the requests of one connection and encodes the answers.
+
+    Args:
+        max_frame_bytes: largest frame that is accepted, without its length field.
+        max_in_flight: told to the client.
+        software_version: told to the client.
+    """
+
+    ordered = False
+    """Answers carry a correlation id and may leave in any order."""
+    name = "native"
+
+    def __init__(self, *, max_frame_bytes: int, max_in_flight: int, software_version: str) -> None:
+        self.client: ClientHello | None = None
+        self._max_frame_bytes = max_frame_bytes
+        self._max_in_flight = max_in_flight
+        self._software_version = software_version
+
+    @property
+    def client_id(self) -> str:
+        """What the client calls itself, "" before its hello."""
+        return self.client.client_id if self.client else ""
+
+    @property
+    def software(self) -> tuple[str, str]:
+        """Name and version of the client's software, empty before its hello."""
+        client = self.client
+        return (client.software_name, client.software_version) if client else ("", "")
+
+    def frame_size(self, view: memoryview, start: int, end: int) -> int:
+        """Size of the frame that begins at ``view[start]``, of which bytes up to ``end`` are there.
+
+        Returns 0 while the size cannot be known. Raises ``ProtocolError``, and its subclass
+        ``FrameTooLargeError`` before anything is allocated for the frame.
+        """
+        if self.client is None:
+            return handshake.hello_size(view, start, end)
+        return frame_size(view, start, end, self._max_frame_bytes)
+
+    def decode(self, view: memoryview, start: int, end: int) -> NativeRequest | Reply:
+        """Decode the one frame in ``view[start:end]``; record fields are views of ``view``.
+
+        A request that cannot be understood but whose correlation id is known becomes a ``Reply``
+        with the error; the connection goes on.
+
+        Raises:
+            ProtocolError: the connection cannot go on.
+        """
+        if self.client is None:
+            return self._answer_hello(view, start, end)
+        header, records_start = read_header(view, start, end, MAX_REQUEST_ELEMENTS)
+        try:
+            api_key, api_version, correlation_id = header[:REQUEST_FIELDS_START]
+        except ValueError:
+            raise ProtocolError(f"header of {len(header)} elements is no request") from None
+        if not type(api_key) is type(api_version) is type(correlation_id) is int:
+            raise ProtocolError("header does not begin with key, version and correlation id")
+        operation = OPERATION_OF_KEY.get(api_key)
+        if (
+            operation is None
+            or not operation.oldest_version <= api_version <= operation.newest_version
+        ):
+            message = f"operation {api_key} version {api_version} is not supported"
+            return _refusal(correlation_id, ErrorCode.UNSUPPORTED_VERSION, message)
+        request: Any = None
+        if api_key == _PRODUCE:
+            request = hot_path.unpack_produce(header, view, records_start, end)
+        elif api_key == _FETCH and records_start == end:
+            request = hot_path.unpack_fetch(header)
+        if request is None:
+            cursor = RecordCursor(view, records_start, end)
+            try:
+                request = operation.request.unpack(header[REQUEST_FIELDS_START:], cursor)
+                cursor.finish()
+            except ProtocolError as error:
+                return _refusal(correlation_id, ErrorCode.INVALID_REQUEST, str(error))
+        answered = not (api_key == _PRODUCE and request.acks == 0)
+        return NativeRequest(api_key, api_version, correlation_id, request, answered=answered)
+
+    def encode(self, incoming: NativeRequest, response: Any) -> Sequence[Part]:
+        """Return the parts of the frame that answers ``incoming``."""
+        if type(response) is ProduceResponse:
+            return build_frame(hot_path.pack_produce_response(response, incoming.correlation_id))
+        sink = RecordSink()
+        if type(response) is FetchResponse:
+            header = hot_path.pack_fetch_response(response, incoming.correlation_id, sink)
+        else:
+            message = OPERATION_OF_KEY[incoming.api_key].response
+            header = [incoming.correlation_id, 0, *message.pack(response, sink)]
+        return build_frame(header, sink.parts, sink.length)
+
+    def encode_error(
+        self, incoming: NativeRequest, error: ErrorCode, message: str
+    ) -> Sequence[Part]:
+        """Return the parts of the frame that says that a request failed as a whole."""
+        return build_frame([incoming.correlation_id, int(error), message])
+
+    def _answer_hello(self, view: memoryview, start: int, end: int) -> Reply:
+        hello = handshake.decode_client_hello(view, start, end)
+        version = handshake.choose_version(hello)
+        self.client = hello
+        answer = ServerHello(
+            version,
+            self._max_frame_bytes,
+            self._max_in_flight,
+            "seglog",
+            self._software_version,
+            _VERSIONS,
+        )
+        error = ErrorCode.NONE if version else ErrorCode.UNSUPPORTED_VERSION
+        return Reply([handshake.encode_server_hello(answer)], error=error, closes=not version)
+
+
+def _refusal(correlation_id: int, error: ErrorCode, message: str) -> Reply:
+    return Reply(build_frame([correlation_id, int(error), message]), error=error)
