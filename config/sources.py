@@ -1,0 +1,186 @@
+"""Reading the configuration: defaults, ``server.properties``, environment, ``--override``.
+
+Later ones win: the file, then ``KAFKA_LOG_SEGMENT_BYTES`` (the spelling of Kafka's own image), then
+``SEGLOG_LOG_SEGMENT_BYTES``, then the command line. In an environment name ``_`` stands for ``.``,
+``__`` for ``_`` and ``___`` for ``-``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from seglog.config.broker_config import (
+    BROKER_KEYS,
+    BrokerConfig,
+    Origin,
+    check_broker_config,
+    parse_broker_value,
+)
+from seglog.config.errors import ConfigError
+from seglog.config.ignored import is_ignored
+from seglog.config.log_config import BROKER_NAMES_OF_TOPIC_KEY
+from seglog.config.properties import parse_properties
+
+KAFKA_PREFIX: Final = "KAFKA_"
+SEGLOG_PREFIX: Final = "SEGLOG_"
+
+_CLUSTER_ID_VARIABLE: Final = "CLUSTER_ID"
+# Variables with our prefixes that are no configuration: seglog's switches, those of Kafka's scripts.
+_SEGLOG_SWITCHES: Final = frozenset({"SEGLOG_PURE_PYTHON", "SEGLOG_VERIFY", "SEGLOG_CONFIG"})
+_KAFKA_SCRIPT_VARIABLES: Final = frozenset(
+    {
+        "KAFKA_CLUSTER_ID",
+        "KAFKA_DEBUG",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_HOME",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_LOG4J_OPTS",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_MODE",
+        "KAFKA_OPTS",
+        "KAFKA_VERSION",
+    }
+)
+_TYPO_LIKENESS: Final = 0.9
+_HINT_LIKENESS: Final = 0.6
+
+
+class _Given(NamedTuple):
+    key: str
+    text: str
+    place: str
+
+
+def load_broker_config(
+    file: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
+) -> BrokerConfig:
+    """Read the configuration of the broker.
+
+    Args:
+        file: a ``server.properties``, or None for none.
+        environ: the environment variables.
+        overrides: ``key=value`` texts of the command line.
+
+    Raises:
+        ConfigError: the file cannot be read, a key is unknown, a value is illegal, or two values
+            contradict each other.
+    """
+    given = [
+        *_from_file(file),
+        *_from_environment(environ, KAFKA_PREFIX),
+        *_from_environment(environ, SEGLOG_PREFIX),
+        *_from_overrides(overrides),
+    ]
+    values: dict[str, Any] = {}
+    sources: dict[str, Origin] = {}
+    ignored: dict[str, None] = {}
+    for key_name, text, place in given:
+        key = BROKER_KEYS.get(key_name)
+        if key is None:
+            if not is_ignored(key_name):
+                raise ConfigError(_unknown_key(key_name, text, place), key_name)
+            ignored[key_name] = None
+            continue
+        values[key.field_name] = parse_broker_value(key, text, place)
+        sources[key_name] = Origin(place, text)
+    _derive(values, sources)
+    config = BrokerConfig(**values, sources=MappingProxyType(sources), ignored_keys=tuple(ignored))
+    check_broker_config(config)
+    return config
+
+
+def nearest_key(name: str, *, likeness: float = _HINT_LIKENESS) -> str | None:
+    """Find the known broker key that looks most like a name, or None if none comes near."""
+    import difflib  # only a mistake needs it; it would cost every start a millisecond
+
+    matches = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=likeness)
+    return matches[0] if matches else None
+
+
+def _unknown_key(name: str, text: str, place: str) -> str:
+    broker_names = BROKER_NAMES_OF_TOPIC_KEY.get(name)
+    if broker_names is not None:
+        hint = (
+            f"it is a setting of topics; the broker's is {broker_names[0]}"
+            if broker_names
+            else ("it is a setting of topics only")
+        )
+    else:
+        nearest = nearest_key(name)
+        hint = f"did you mean {nearest}?" if nearest else "nothing known comes near"
+    return f"{name}={text} ({place}): there is no setting of this name; {hint}"
+
+
+def _derive(values: dict[str, Any], sources: dict[str, Origin]) -> None:
+    """Fill in what one key says for another, as Kafka does."""
+    if "log.dir" in sources and "log.dirs" not in sources:
+        values["log_dirs"] = (values["log_dir"],)
+        sources["log.dirs"] = sources["log.dir"]
+    if "broker.id" in sources and "node.id" not in sources and values["broker_id"] >= 0:
+        values["node_id"] = values["broker_id"]
+        sources["node.id"] = sources["broker.id"]
+    controller_names = {name.upper() for name in values.get("controller_listener_names", ())}
+    for field_name in ("listeners", "advertised_listeners"):
+        endpoints = values.get(field_name)
+        if endpoints and controller_names:
+            kept = tuple(e for e in endpoints if e.listener_name not in controller_names)
+            if field_name == "listeners" and not kept:
+                raise ConfigError(
+                    f"listeners={sources['listeners'].text}: all of them are in "
+                    "controller.listener.names, which are not opened; at least one must be left",
+                    "listeners",
+                )
+            values[field_name] = kept or None
+
+
+def _from_file(file: Path | None) -> Iterable[_Given]:
+    if file is None:
+        return
+    try:
+        entries = parse_properties(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: the configuration cannot be read: {error}") from error
+    for key, value, line in entries:
+        yield _Given(key, value, f"{file.name} line {line}")
+
+
+def _from_overrides(overrides: Sequence[str]) -> Iterable[_Given]:
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--override {override}: it must be of the form key=value")
+        yield _Given(key.strip(), value, "--override")
+
+
+def _from_environment(environ: Mapping[str, str], prefix: str) -> Iterable[_Given]:
+    if prefix == SEGLOG_PREFIX and _CLUSTER_ID_VARIABLE in environ:
+        place = f"environment variable {_CLUSTER_ID_VARIABLE}"
+        yield _Given("cluster.id", environ[_CLUSTER_ID_VARIABLE], place)
+    for variable in sorted(environ):
+        if not variable.startswith(prefix) or _is_no_setting(variable, prefix):
+            continue
+        key = _key_of_variable(variable.removeprefix(prefix))
+        if prefix == KAFKA_PREFIX and key not in BROKER_KEYS and not is_ignored(key):
+            # Applications have variables of their own that start with KAFKA_, for example
+            # KAFKA_BOOTSTRAP_SERVERS; only what is clearly a slip of the pen is refused.
+            if nearest_key(key, likeness=_TYPO_LIKENESS) is None:
+                continue
+        yield _Given(key, environ[variable], f"environment variable {variable}")
+
+
+def _is_no_setting(variable: str, prefix: str) -> bool:
+    known = _SEGLOG_SWITCHES if prefix == SEGLOG_PREFIX else _KAFKA_SCRIPT_VARIABLES
+    rest = variable.removeprefix(prefix)
+    # Kubernetes gives every pod variables for each service; one called "seglog" or "kafka" gives
+    # SEGLOG_PORT, SEGLOG_SERVICE_HOST, SEGLOG_PORT_9092_TCP_ADDR and so on.
+    is_service_link = rest in ("PORT", "SERVICE_HOST") or rest.startswith(("SERVICE_PORT", "PORT_"))
+    return variable in known or is_service_link or not rest
+
+
+def _key_of_variable(name: str) -> str:
+    return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
