@@ -1,0 +1,127 @@
+"""Which segments may be deleted, and why: a pure decision.
+
+Candidates are taken from the oldest segment forward, in three steps of one pass: below the log
+start offset, over the size limit, over the age limit; each step stops at its first segment that
+stays. A dry run and the real deletion use this same function.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol, TypeVar
+
+from seglog.config.log_config import LogConfig
+
+
+class DeletionReason(Enum):
+    """Why a segment is deleted."""
+
+    LOG_START = "log start offset"
+    SIZE = "retention.bytes"
+    TIME = "retention.ms"
+
+
+class RetentionCandidate(Protocol):
+    """What the decision needs to know of a segment."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def largest_timestamp_ms(self) -> int: ...
+
+
+class RetentionBounds(NamedTuple):
+    """The log's offsets that limit deletion."""
+
+    log_start: int
+    high_watermark: int
+    log_end: int
+
+
+Segment = TypeVar("Segment", bound=RetentionCandidate)
+
+
+def deletable_segments(
+    segments: Sequence[Segment], config: LogConfig, bounds: RetentionBounds, now_ms: int
+) -> list[tuple[Segment, DeletionReason]]:
+    """The segments that go now, oldest first.
+
+    Args:
+        segments: all segments of the log by base offset; the last is the active one.
+        config: of the topic; without ``delete`` in its policy only the log start rule applies.
+        bounds: nothing at or above the high watermark is deleted.
+        now_ms: wall clock.
+
+    The active segment is deleted by age only, and only when it holds something; its owner rolls
+    first. Size never empties the active segment, not even with ``retention.bytes=0``.
+    """
+    found: list[tuple[Segment, DeletionReason]] = []
+    position = _skip_below_log_start(segments, bounds, found)
+    if not config.deletes:
+        return found
+    position = _skip_over_size(segments, position, config.retention_bytes, bounds, found)
+    _skip_over_age(segments, position, config.retention_ms, bounds, now_ms, found)
+    return found
+
+
+def _upper_bound(segments: Sequence[Segment], position: int, bounds: RetentionBounds) -> int:
+    """First offset after the segment; it must not be above the high watermark."""
+    if position + 1 < len(segments):
+        return segments[position + 1].base_offset
+    return bounds.log_end
+
+
+def _skip_below_log_start(
+    segments: Sequence[Segment],
+    bounds: RetentionBounds,
+    found: list[tuple[Segment, DeletionReason]],
+) -> int:
+    limit = min(bounds.log_start, bounds.high_watermark)
+    position = 0
+    while position + 1 < len(segments) and segments[position + 1].base_offset <= limit:
+        found.append((segments[position], DeletionReason.LOG_START))
+        position += 1
+    return position
+
+
+def _skip_over_size(
+    segments: Sequence[Segment],
+    position: int,
+    retention_bytes: int,
+    bounds: RetentionBounds,
+    found: list[tuple[Segment, DeletionReason]],
+) -> int:
+    if retention_bytes < 0:
+        return position
+    excess = sum(segment.size_bytes for segment in segments[position:]) - retention_bytes
+    while position + 1 < len(segments):
+        size_bytes = segments[position].size_bytes
+        if excess < size_bytes or _upper_bound(segments, position, bounds) > bounds.high_watermark:
+            break
+        found.append((segments[position], DeletionReason.SIZE))
+        excess -= size_bytes
+        position += 1
+    return position
+
+
+def _skip_over_age(
+    segments: Sequence[Segment],
+    position: int,
+    retention_ms: int,
+    bounds: RetentionBounds,
+    now_ms: int,
+    found: list[tuple[Segment, DeletionReason]],
+) -> None:
+    if retention_ms < 0:
+        return
+    for index in range(position, len(segments)):
+        segment = segments[index]
+        is_empty_active = index + 1 == len(segments) and segment.size_bytes == 0
+        if (
+            is_empty_active
+            or _upper_bound(segments, index, bounds) > bounds.high_watermark
+            or now_ms - segment.largest_timestamp_ms <= retention_ms
+        ):
+            return
+        found.append((segment, DeletionReason.TIME))
