@@ -1,0 +1,102 @@
+"""House rules that a reader would otherwise have to watch for (docs/contributing.md)."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
+FOLDERS_WITH_TESTS_OR_SCRIPTS = ("tests", "benchmarks", "examples")
+
+
+@cache
+def tracked_files() -> tuple[Path, ...]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return tuple(path for name in listing.splitlines() if (path := ROOT / name).is_file())
+
+
+def sources() -> Iterator[Path]:
+    for path in tracked_files():
+        top = path.relative_to(ROOT).parts[0]
+        if path.suffix == ".py" and top not in FOLDERS_WITH_TESTS_OR_SCRIPTS:
+            yield path
+
+
+def test_a_module_grows_beyond_what_can_be_read_at_once() -> None:
+    crowded = {
+        str(path.relative_to(ROOT)): lines
+        for path in sources()
+        if (lines := path.read_text().count("\n")) > MODULE_LINES_MAX
+    }
+    assert not crowded
+
+
+def test_a_function_grows_beyond_a_screen() -> None:
+    crowded = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1 - docstring_lines(node)
+                if lines > FUNCTION_LINES_MAX:
+                    crowded.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
+    assert not crowded
+
+
+def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = node.body[0]
+    is_docstring = (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+    return (first.end_lineno or 0) - first.lineno + 1 if is_docstring else 0
+
+
+def test_a_module_is_named_after_nothing() -> None:
+    assert not [path for path in tracked_files() if path.name in VAGUE_NAMES]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        # A path of one machine means nothing to whoever reads the repository.
+        "/" + r"(work|root|farm)/",
+        r"\b(TODO|FIXME|XXX)\b",
+    ],
+)
+def test_leftovers_reach_the_repository(pattern: str) -> None:
+    found = []
+    for path in tracked_files():
+        if path == Path(__file__) or path.suffix in {".png", ".gz", ".zip"}:
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [
+            f"{path.relative_to(ROOT)}:{number}"
+            for number, line in enumerate(text.splitlines(), 1)
+            if re.search(pattern, line)
+        ]
+    assert not found
+
+
+def test_the_daemon_runs_without_its_assertions() -> None:
+    """Our own invariants are asserted: ``-O`` or PYTHONOPTIMIZE would switch them off."""
+    for name in ("Dockerfile", "deploy/systemd/seglogd.service", "deploy/compose.yaml"):
+        text = (ROOT / name).read_text()
+        assert "PYTHONOPTIMIZE" not in text
+        assert not re.search(r"python3?\s+-O", text)
