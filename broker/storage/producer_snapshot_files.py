@@ -1,0 +1,166 @@
+"""The producer snapshots of one log directory: which exist, writing, loading, cleaning up.
+
+Owned by the log; called from the thread that owns the log. Snapshots are written without fsync:
+the flush that follows a roll syncs them (`unsynced_paths`), and one that a power cut has torn fails
+its checksum and is replaced by a scan.
+"""
+
+import logging
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from seglog.broker.storage.errors import MissingFileError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import SNAPSHOT_SUFFIX, segment_path
+from seglog.broker.storage.producer_entry import ProducerEntry
+from seglog.broker.storage.producer_snapshot import (
+    CorruptSnapshotError,
+    decode_snapshot,
+    decode_window,
+    encode_snapshot,
+    encode_window,
+)
+
+logger = logging.getLogger(__name__)
+
+WINDOW_SUFFIX: Final = ".window"
+
+
+class ProducerSnapshotFiles:
+    """Snapshot and window files of one log.
+
+    Args:
+        file_system: all access goes through it.
+        directory: of the log.
+        names: file names in the directory, if the caller has just listed it.
+    """
+
+    def __init__(
+        self, file_system: FileSystem, directory: str, names: Iterable[str] | None = None
+    ) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._unsynced: set[int] = set()
+        listed = list(file_system.list_directory(directory) if names is None else names)
+        self._offsets = sorted(_offsets_of(listed, SNAPSHOT_SUFFIX))
+        self._orphan_windows = _offsets_of(listed, WINDOW_SUFFIX) - set(self._offsets)
+
+    @property
+    def offsets(self) -> list[int]:
+        """Offsets of the snapshots that exist, ascending."""
+        return list(self._offsets)
+
+    @property
+    def newest_offset(self) -> int:
+        """Offset of the newest snapshot, -1 if there is none."""
+        return self._offsets[-1] if self._offsets else -1
+
+    def snapshot_path(self, offset: int) -> str:
+        """Path of Kafka's snapshot file."""
+        return segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
+
+    def window_path(self, offset: int) -> str:
+        """Path of the window file beside it."""
+        return segment_path(self._directory, offset, WINDOW_SUFFIX)
+
+    def write(self, offset: int, entries: Collection[ProducerEntry]) -> None:
+        """Write the snapshot of everything below ``offset``; a window only if there are entries.
+
+        Raises:
+            StorageError: the file system refused.
+        """
+        if entries:
+            window = encode_window(entries)
+            self._file_system.write_file(self.window_path(offset), window, sync=False)
+        snapshot = encode_snapshot(entries)
+        self._file_system.write_file(self.snapshot_path(offset), snapshot, sync=False)
+        position = bisect_left(self._offsets, offset)
+        if position == len(self._offsets) or self._offsets[position] != offset:
+            insort(self._offsets, offset)
+        self._unsynced.add(offset)
+
+    def take_unsynced_paths(self, up_to_offset: int) -> list[str]:
+        """Paths of snapshots named up to the offset that no flush has synced yet; taken once."""
+        taken = sorted(offset for offset in self._unsynced if offset <= up_to_offset)
+        self._unsynced.difference_update(taken)
+        return [self.snapshot_path(offset) for offset in taken]
+
+    def load_newest(self, log_start: int, log_end: int) -> tuple[int, list[ProducerEntry]] | None:
+        """Read the newest usable snapshot in ``(log_start, log_end]``; damaged ones are deleted."""
+        for offset in reversed(self.offsets):
+            if not log_start < offset <= log_end:
+                continue
+            path = self.snapshot_path(offset)
+            try:
+                entries = decode_snapshot(self._file_system.read_file(path))
+            except CorruptSnapshotError as error:
+                logger.warning("deleted damaged producer snapshot %s: %s", path, error)
+                self.remove(offset)
+                continue
+            except MissingFileError:
+                self.remove(offset)
+                continue
+            self._add_windows(offset, entries)
+            return offset, entries
+        return None
+
+    def _add_windows(self, offset: int, entries: list[ProducerEntry]) -> None:
+        """Fill in what the snapshot has no room for, where the window is of the same moment."""
+        path = self.window_path(offset)
+        windows = {}
+        try:
+            windows = decode_window(self._file_system.read_file(path))
+        except MissingFileError:
+            logger.debug("no window beside producer snapshot %020d", offset)
+        except CorruptSnapshotError as error:
+            logger.warning("ignored damaged producer window %s: %s", path, error)
+        for entry in entries:
+            entry.seen_ms = entry.last_timestamp_ms
+            window = windows.get(entry.producer_id)
+            if window is None or window.epoch != entry.epoch:
+                continue
+            entry.seen_ms = window.seen_ms
+            if entry.batches and window.batches:
+                last = window.batches[-1]
+                # The timestamp is left out: the snapshot's may be that of a later marker.
+                if (last.last_sequence, last.last_offset) == entry.batches[-1][:2]:
+                    entry.batches.clear()
+                    entry.batches.extend(window.batches)
+
+    def remove(self, offset: int) -> None:
+        """Delete one snapshot with its window; not an error if the files are gone."""
+        if offset in self._offsets:
+            self._offsets.remove(offset)
+        self._unsynced.discard(offset)
+        self._file_system.unlink(self.snapshot_path(offset), missing_ok=True)
+        self._file_system.unlink(self.window_path(offset), missing_ok=True)
+
+    def remove_outside(self, log_start: int, log_end: int) -> None:
+        """Delete snapshots named at or below the log start or above the log end."""
+        for offset in self.offsets:
+            if not log_start < offset <= log_end:
+                self.remove(offset)
+
+    def remove_all(self) -> None:
+        """Delete every snapshot."""
+        for offset in self.offsets:
+            self.remove(offset)
+
+    def remove_stray(self, segment_bases: Collection[int]) -> None:
+        """Delete snapshots that belong to no segment, and windows that belong to no snapshot.
+
+        Of those the newest is kept if it lies above the last segment's base: a clean close wrote it
+        at the log end.
+        """
+        stray = [offset for offset in self._offsets if offset not in segment_bases]
+        if stray and stray[-1] > max(segment_bases, default=-1):
+            stray.pop()
+        for offset in [*stray, *sorted(self._orphan_windows)]:
+            self.remove(offset)
+        self._orphan_windows.clear()
+
+
+def _offsets_of(names: Iterable[str], suffix: str) -> set[int]:
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return {int(stem) for stem in stems if stem.isdigit()}
