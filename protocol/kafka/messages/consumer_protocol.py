@@ -16,8 +16,8 @@ from seglog.protocol.kafka.schema import (
 class TopicPartition(Struct):
     """Partitions of one topic."""
 
-    topic: str = string("1+")
-    partitions: list[int] = array("int32", "1+")
+    topic: str = string("0+")
+    partitions: list[int] = array("int32", "0+")
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
