@@ -4,7 +4,7 @@ Each large frame gets a buffer of exactly its size and is received straight into
 a decoder makes of it stay valid for as long as somebody holds them, and nothing is copied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 SCRATCH_BYTES_DEFAULT: Final = 65_536
@@ -29,37 +29,36 @@ class FrameAssembler:
         self._view = memoryview(bytearray(scratch_bytes))
         self._start = 0
         self._end = 0
-        self._wanted = 0
+        self._is_shared = False
 
     def get_buffer(self) -> memoryview:
-        """Where to put the next bytes; never empty."""
+        """Where to put the next bytes; never empty once ``next_frame`` has returned None."""
         return self._view[self._end :]
 
-    def advance(self, count: int) -> list[Frame]:
-        """Say that ``count`` bytes were put there; returns the frames that are whole now.
+    def advance(self, count: int) -> None:
+        """Say that ``count`` bytes were put there; ask ``next_frame`` until it returns None."""
+        self._end += count
+
+    def next_frame(self) -> Frame | None:
+        """Return the next whole frame, None if more bytes are needed.
+
+        One at a time, because decoding a frame can change how the next one is read.
 
         Raises:
             ProtocolError: from ``frame_size``.
         """
-        self._end += count
-        frames: list[Frame] = []
-        view, start, end = self._view, self._start, self._end
-        size = 0
-        while start < end:
-            size = self._frame_size(view, start, end)
-            if size == 0 or size > end - start:
-                break
-            frames.append((view, start, start + size))
-            start += size
-            size = 0
-        self._start = start
-        self._wanted = size
-        self._make_room(handed_out=bool(frames))
-        return frames
+        start, end = self._start, self._end
+        size = self._frame_size(self._view, start, end) if start < end else 0
+        if size and size <= end - start:
+            self._start = start + size
+            self._is_shared = True
+            return self._view, start, start + size
+        if self._is_shared or end == self._view.nbytes:
+            self._begin_buffer(size)
+        return None
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        """Copy ``data`` in and return the frames that are whole now."""
-        frames: list[Frame] = []
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Frame]:
+        """Copy ``data`` in and yield the frames that become whole."""
         with memoryview(data) as source:
             position = 0
             while position < source.nbytes:
@@ -67,18 +66,18 @@ class FrameAssembler:
                 count = min(room.nbytes, source.nbytes - position)
                 room[:count] = source[position : position + count]
                 position += count
-                frames += self.advance(count)
-        return frames
+                self.advance(count)
+                while (frame := self.next_frame()) is not None:
+                    yield frame
 
-    def _make_room(self, *, handed_out: bool) -> None:
-        """Begin a new buffer where the old one is full or belongs to those who hold its frames."""
+    def _begin_buffer(self, wanted_bytes: int) -> None:
+        """Leave the old buffer, full or read from by others, and take the unread rest along."""
         held = self._end - self._start
-        if not handed_out and self._end < self._view.nbytes:
-            return
         # A frame is not believed before its bytes come: the buffer at most doubles what is there.
-        size = max(self._scratch_bytes, min(self._wanted, max(2 * held, _GROWTH_FLOOR_BYTES)))
+        size = max(self._scratch_bytes, min(wanted_bytes, max(2 * held, _GROWTH_FLOOR_BYTES)))
         if size <= held:
             size = held + self._scratch_bytes
         fresh = memoryview(bytearray(size))
         fresh[:held] = self._view[self._start : self._end]
         self._view, self._start, self._end = fresh, 0, held
+        self._is_shared = False
