@@ -174,7 +174,11 @@ class BrokerConfig(
             return SourceKind.DYNAMIC_BROKER
         if name in self.dynamic_defaults:
             return SourceKind.DYNAMIC_DEFAULT_BROKER
-        return SourceKind.STATIC_BROKER if name in self.sources else SourceKind.DEFAULT
+        return SourceKind.STATIC_BROKER if self.is_set(name) else SourceKind.DEFAULT
+
+    def is_set(self, name: str) -> bool:
+        """Whether a broker key was given a value before the start."""
+        return name in self.sources or self.static.value(name) != BROKER_KEYS[name].default
 
     def security_protocol(self, listener_name: str) -> str | None:
         """The security protocol that a listener's name stands for; None if it is not mapped."""

@@ -207,5 +207,6 @@ def _number(
             raise ValueError("it is out of range")
         return value
 
-    allowed = f"a whole number from {low} to {high}"
+    is_any = (low, high) in ((INT32_MIN, INT32_MAX), (INT64_MIN, INT64_MAX))
+    allowed = "a whole number" if is_any else f"a whole number from {low} to {high}"
     return ConfigKey(value_type, default, documentation, allowed, parse, dynamic)

@@ -26,7 +26,7 @@ KAFKA_PREFIX: Final = "KAFKA_"
 SEGLOG_PREFIX: Final = "SEGLOG_"
 
 _CLUSTER_ID_VARIABLE: Final = "CLUSTER_ID"
-# Variables with our prefixes that are no configuration: seglog's switches, those of Kafka's scripts.
+# Variables with these prefixes that are no configuration: switches, and those of Kafka's scripts.
 _SEGLOG_SWITCHES: Final = frozenset({"SEGLOG_PURE_PYTHON", "SEGLOG_VERIFY", "SEGLOG_CONFIG"})
 _KAFKA_SCRIPT_VARIABLES: Final = frozenset(
     {
@@ -165,12 +165,16 @@ def _from_environment(environ: Mapping[str, str], prefix: str) -> Iterable[_Give
         if not variable.startswith(prefix) or _is_no_setting(variable, prefix):
             continue
         key = _key_of_variable(variable.removeprefix(prefix))
-        if prefix == KAFKA_PREFIX and key not in BROKER_KEYS and not is_ignored(key):
-            # Applications have variables of their own that start with KAFKA_, for example
-            # KAFKA_BOOTSTRAP_SERVERS; only what is clearly a slip of the pen is refused.
-            if nearest_key(key, likeness=_TYPO_LIKENESS) is None:
-                continue
-        yield _Given(key, environ[variable], f"environment variable {variable}")
+        if prefix == SEGLOG_PREFIX or not _is_for_others(key):
+            yield _Given(key, environ[variable], f"environment variable {variable}")
+
+
+def _is_for_others(key: str) -> bool:
+    # Applications have variables of their own that start with KAFKA_, KAFKA_BOOTSTRAP_SERVERS for
+    # one; only what is clearly a slip of the pen is taken for a setting and refused.
+    if key in BROKER_KEYS or is_ignored(key):
+        return False
+    return nearest_key(key, likeness=_TYPO_LIKENESS) is None
 
 
 def _is_no_setting(variable: str, prefix: str) -> bool:

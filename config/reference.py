@@ -1,0 +1,88 @@
+"""The reference ``docs/configuration.md``; ``python -m seglog.config.reference`` prints it."""
+
+import sys
+from typing import Final
+
+from seglog.config.broker_config import SECTIONS
+from seglog.config.keys import ConfigKey, keys_of
+from seglog.config.log_config import BROKER_NAMES_OF_TOPIC_KEY, TOPIC_KEYS
+from seglog.config.sample import section_title
+
+_HEAD: Final = """\
+# Configuration
+
+The keys, their meaning and, where nothing else is said, their defaults are Apache Kafka's. This
+page is made from the settings in `config/` (`python -m seglog.config.reference`).
+
+A broker needs no configuration. What it is given counts in this order, the last wins:
+
+1. the defaults below;
+2. a file in the syntax of `server.properties` (`seglogd serve --config FILE`), of which
+   [config/server.properties](../config/server.properties) is a commented sample;
+3. environment variables: `KAFKA_LOG_SEGMENT_BYTES` as Kafka's own image has them, then
+   `SEGLOG_LOG_SEGMENT_BYTES`; `_` stands for `.`, `__` for `_` and `___` for `-`;
+   `CLUSTER_ID` is `cluster.id`;
+4. `--override key=value`, as often as needed;
+5. what is changed at run time (`seglog configs`), for the keys that allow it.
+
+A key that nobody knows, a value of the wrong kind or out of range stops the start with a sentence
+that names key, value and what is allowed. Keys of Kafka's that mean nothing here (threads of its
+network layer, ZooKeeper, controller quorum ...) are accepted and named in one warning.
+Variables that start with `KAFKA_` and come near no key are taken to be for somebody else.
+
+Of keys that say the same in different units, the finer one that is set counts: `log.retention.ms`
+before `log.retention.minutes` before `log.retention.hours`. A topic's own setting counts before
+all of the broker's.
+"""
+
+
+def configuration_reference() -> str:
+    """Write the reference page: a table for topics, then one for each group of broker keys."""
+    parts = [_HEAD, "\n## Topics\n\n"]
+    parts.append(
+        "| topic key | default from the broker key | type | default | allowed | meaning |\n"
+    )
+    parts.append("| --- | --- | --- | --- | --- | --- |\n")
+    parts.extend(_topic_row(key) for key in TOPIC_KEYS.values())
+    for section in SECTIONS:
+        parts.append(f"\n## {section_title(section)}\n\n")
+        parts.append("| key | type | default | allowed | at run time | meaning |\n")
+        parts.append("| --- | --- | --- | --- | --- | --- |\n")
+        parts.extend(_broker_row(key) for key in keys_of(section).values())
+    return "".join(parts)
+
+
+def _topic_row(key: ConfigKey) -> str:
+    broker_names = ", ".join(f"`{name}`" for name in BROKER_NAMES_OF_TOPIC_KEY[key.name])
+    return _row(
+        f"`{key.name}`",
+        broker_names,
+        key.value_type,
+        _default(key),
+        key.allowed,
+        key.documentation,
+    )
+
+
+def _broker_row(key: ConfigKey) -> str:
+    return _row(
+        f"`{key.name}`",
+        key.value_type,
+        _default(key),
+        key.allowed,
+        "yes" if key.is_dynamic else "",
+        key.documentation,
+    )
+
+
+def _default(key: ConfigKey) -> str:
+    text = key.format(key.default)
+    return "not set" if text is None else f"`{text}`" if text else "empty"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(configuration_reference())
