@@ -1,0 +1,160 @@
+"""Group commit: appends that must be on disk before they are answered share one sync.
+
+While a sync runs in a worker, appends go on; those that need to be durable join the next sync, which
+begins when the running one is done. A sync that is asked for begins at the end of the current turn
+of the event loop, so that all requests that arrived together share it.
+
+    append a, append b | sync 1 (a, b) ............. | sync 2 (c, d, e)
+                         append c, append d, append e  answered: a, b
+
+A sync that failed is never repeated: after it the kernel may have dropped the dirty pages and report
+success the next time. The log's directory goes offline, and recovery at the next start finds what
+really reached the disk.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.runtime.workers import WorkerPool
+from seglog.protocol.errors import SeglogError
+
+logger = logging.getLogger(__name__)
+
+
+class FlushTicket(Protocol):
+    """A sync that was begun on the loop thread; ``run`` does the blocking part in any thread."""
+
+    def run(self) -> object:
+        """Sync everything the ticket names."""
+        ...
+
+
+class FlushableLog(Protocol):
+    """What group commit needs of a log."""
+
+    def begin_flush(self, upto: int | None = None) -> FlushTicket:
+        """Name what has to be synced for everything below ``upto`` (None: all) to be on disk."""
+        ...
+
+    def finish_flush(self, ticket: FlushTicket) -> object:
+        """Move the recovery point after the ticket was run."""
+        ...
+
+
+class GroupCommit:
+    """The syncs of one log: at most one runs, at most one waits.
+
+    Args:
+        log: whose bytes are synced.
+        pool: where.
+        on_failure: told the error of a failed sync, before those who wait for it are.
+        counters: of the broker.
+    """
+
+    __slots__ = (
+        "_counters",
+        "_failure",
+        "_is_scheduled",
+        "_log",
+        "_next",
+        "_next_is_partial",
+        "_next_upto",
+        "_on_failure",
+        "_pool",
+        "_running",
+    )
+
+    def __init__(
+        self,
+        log: FlushableLog,
+        pool: WorkerPool,
+        on_failure: Callable[[BaseException], None],
+        counters: BrokerCounters,
+    ) -> None:
+        self._log = log
+        self._pool = pool
+        self._on_failure = on_failure
+        self._counters = counters
+        self._running: asyncio.Future[None] | None = None
+        self._next: asyncio.Future[None] | None = None
+        # While only rolled segments were asked for, the active one is left alone.
+        self._next_is_partial = True
+        self._next_upto = 0
+        self._is_scheduled = False
+        self._failure: BaseException | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sync runs or is asked for."""
+        return self._running is not None or self._next is not None
+
+    def flush(self) -> "asyncio.Future[None]":
+        """Sync everything appended so far; the future, shared by all who ask now, fails with it.
+
+        Shield it before awaiting it: a cancelled caller must not cancel it for the others.
+        """
+        self._next_is_partial = False
+        return self._ask()
+
+    def flush_below(self, offset: int) -> "asyncio.Future[None]":
+        """Sync everything below ``offset``, for example the segments before the active one."""
+        self._next_upto = max(self._next_upto, offset)
+        return self._ask()
+
+    def _ask(self) -> "asyncio.Future[None]":
+        if self._next is None:
+            loop = asyncio.get_running_loop()
+            self._next = loop.create_future()
+            if self._running is None and not self._is_scheduled:
+                self._is_scheduled = True
+                loop.call_soon(self._begin)
+        return self._next
+
+    def _begin(self) -> None:
+        self._is_scheduled = False
+        assert self._next is not None
+        assert self._running is None
+        self._running, self._next = self._next, None
+        upto = self._next_upto if self._next_is_partial else None
+        self._next_is_partial, self._next_upto = True, 0
+        if self._failure is not None:
+            self._end(self._failure)
+            return
+        try:
+            ticket = self._log.begin_flush(upto)
+            sync = self._pool.run(ticket.run)
+        except (OSError, RuntimeError, SeglogError) as error:
+            self._end(error)
+            return
+        sync.add_done_callback(lambda done: self._synced(ticket, done))
+
+    def _synced(self, ticket: FlushTicket, sync: "asyncio.Future[object]") -> None:
+        error: BaseException | None
+        if sync.cancelled():
+            error = RuntimeError("the broker stopped before the sync was done")
+        else:
+            error = sync.exception()
+        if error is None:
+            self._log.finish_flush(ticket)
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        running, self._running = self._running, None
+        assert running is not None
+        if error is None:
+            self._counters.flushes += 1
+            running.set_result(None)
+        else:
+            self._counters.flush_failures += 1
+            if self._failure is None:
+                self._failure = error
+                logger.error("event=flush-failed", exc_info=error)
+                self._on_failure(error)
+            running.set_exception(error)
+            # A background flush has nobody who asks for the outcome.
+            running.exception()
+        if self._next is not None:
+            self._begin()

@@ -1,0 +1,130 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
+from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.group_commit import GroupCommit
+from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.storage.errors import FileError
+
+
+class Ticket(NamedTuple):
+    """A sync of everything below an offset, run while the test allows it."""
+
+    log: "SlowLog"
+    end: int
+
+    def run(self) -> None:
+        self.log.syncs_begun.append(self.end)
+        assert self.log.gate.wait(5)
+        if self.log.error is not None:
+            raise self.log.error
+
+
+class SlowLog:
+    """Counts records; its syncs wait for a gate and may fail."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.recovery_point = 0
+        self.gate = threading.Event()
+        self.error: Exception | None = None
+        self.syncs_begun: list[int] = []
+
+    def begin_flush(self, upto: int | None = None) -> Ticket:
+        return Ticket(self, self.end if upto is None else upto)
+
+    def finish_flush(self, ticket: Ticket) -> None:
+        self.recovery_point = max(self.recovery_point, ticket.end)
+
+
+class Setup(NamedTuple):
+    log: SlowLog
+    commit: GroupCommit
+    failures: list[BaseException]
+    counters: BrokerCounters
+
+
+@pytest.fixture
+async def setup() -> AsyncIterator[Setup]:
+    pool = WorkerPool("sync", 1, asyncio.get_running_loop())
+    log, failures, counters = SlowLog(), [], BrokerCounters()
+    yield Setup(log, GroupCommit(log, pool, failures.append, counters), failures, counters)
+    log.gate.set()
+    assert await pool.stop(5)
+
+
+async def until_syncing(log: SlowLog, count: int) -> None:
+    while len(log.syncs_begun) < count:
+        await asyncio.sleep(0)
+
+
+async def test_appends_of_one_turn_of_the_loop_share_one_sync(setup: Setup) -> None:
+    setup.log.gate.set()
+    futures = []
+    for _ in range(100):
+        setup.log.end += 1
+        futures.append(setup.commit.flush())
+    await asyncio.gather(*futures)
+    assert setup.log.syncs_begun == [100]
+    assert setup.log.recovery_point == 100
+
+
+async def test_append_during_a_sync_joins_the_next_one(setup: Setup) -> None:
+    """A sync that has begun may have missed the bytes; its end must not acknowledge them."""
+    setup.log.end = 1
+    first = setup.commit.flush()
+    await until_syncing(setup.log, 1)
+    setup.log.end = 2
+    second = setup.commit.flush()
+    setup.log.end = 3
+    third = setup.commit.flush()
+    setup.log.gate.set()
+    await first
+    assert not second.done()
+    await asyncio.gather(second, third)
+    assert setup.log.syncs_begun == [1, 3]
+    assert setup.counters.flushes == 2
+
+
+async def test_flush_of_rolled_segments_leaves_the_active_one_alone(setup: Setup) -> None:
+    """ROLL-10"""
+    setup.log.gate.set()
+    setup.log.end = 70
+    await setup.commit.flush_below(50)
+    assert setup.log.recovery_point == 50
+    await asyncio.gather(setup.commit.flush_below(60), setup.commit.flush())
+    assert setup.log.syncs_begun == [50, 70]
+
+
+async def test_failed_sync_fails_all_who_wait_and_is_never_repeated(setup: Setup) -> None:
+    """A second sync after a failed one may report success for pages that are gone."""
+    setup.log.error = FileError("sync", "x.log", "Input/output error")
+    setup.log.end = 1
+    first = setup.commit.flush()
+    await until_syncing(setup.log, 1)
+    setup.log.end = 2
+    second = setup.commit.flush()
+    setup.log.gate.set()
+    for future in (first, second):
+        with pytest.raises(FileError, match="Input/output"):
+            await future
+    setup.log.error = None
+    with pytest.raises(FileError):
+        await setup.commit.flush()
+    assert setup.log.syncs_begun == [1]
+    assert setup.log.recovery_point == 0
+    assert len(setup.failures) == 1
+
+
+async def test_failed_background_flush_needs_nobody_to_look_at_it(setup: Setup) -> None:
+    """An exception that was never retrieved would be reported as a bug of ours."""
+    setup.log.error = FileError("sync", "x.log", "Input/output error")
+    setup.log.gate.set()
+    flushed = asyncio.Event()
+    setup.commit.flush_below(1).add_done_callback(lambda _: flushed.set())
+    await flushed.wait()
+    assert not setup.commit.is_busy
