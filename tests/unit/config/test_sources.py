@@ -34,8 +34,8 @@ def test_the_order_of_sources_is_wrong(tmp_path: Path) -> None:
             {},
             ["log.segment.bytes=1GB"],
             (
-                "log.segment.bytes=1GB (--override): it is not a whole number; allowed: a whole number "
-                "from 14 to 2147483647"
+                "log.segment.bytes=1GB (--override): it is not a whole number; allowed: a whole "
+                "number from 14 to 2147483647"
             ),
         ),
         (
