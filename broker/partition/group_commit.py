@@ -1,15 +1,15 @@
 """Group commit: appends that must be on disk before they are answered share one sync.
 
-While a sync runs in a worker, appends go on; those that need to be durable join the next sync, which
-begins when the running one is done. A sync that is asked for begins at the end of the current turn
-of the event loop, so that all requests that arrived together share it.
+While a sync runs in a worker, appends go on; those that need to be durable join the next sync,
+which begins when the running one is done. A sync that is asked for begins at the end of the current
+turn of the event loop, so that all requests that arrived together share it.
 
     append a, append b | sync 1 (a, b) ............. | sync 2 (c, d, e)
                          append c, append d, append e  answered: a, b
 
-A sync that failed is never repeated: after it the kernel may have dropped the dirty pages and report
-success the next time. The log's directory goes offline, and recovery at the next start finds what
-really reached the disk.
+A sync that failed is never repeated: after it the kernel may have dropped the dirty pages and
+report success the next time. The log's directory goes offline, and recovery at the next start finds
+what really reached the disk.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 A parked fetch is one ``FetchWaiter`` that watches several partitions. Each change of a partition
 recounts what that one partition has for it, and the waiter calls its owner once, as soon as the sum
-suffices or the wait has lost its sense. Kafka's purgatory does the same by looking at all partitions
-of a request after every append.
+suffices or the wait has lost its sense. Kafka's purgatory does the same by looking at all
+partitions of a request after every append.
 """
 
 import asyncio

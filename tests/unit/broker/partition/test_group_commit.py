@@ -19,6 +19,7 @@ class Ticket(NamedTuple):
 
     def run(self) -> None:
         self.log.syncs_begun.append(self.end)
+        self.log.loop.call_soon_threadsafe(self.log.first_sync.set)
         assert self.log.gate.wait(5)
         if self.log.error is not None:
             raise self.log.error
@@ -31,6 +32,8 @@ class SlowLog:
         self.end = 0
         self.recovery_point = 0
         self.gate = threading.Event()
+        self.loop = asyncio.get_running_loop()
+        self.first_sync = asyncio.Event()
         self.error: Exception | None = None
         self.syncs_begun: list[int] = []
 
@@ -57,11 +60,6 @@ async def setup() -> AsyncIterator[Setup]:
     assert await pool.stop(5)
 
 
-async def until_syncing(log: SlowLog, count: int) -> None:
-    while len(log.syncs_begun) < count:
-        await asyncio.sleep(0)
-
-
 async def test_appends_of_one_turn_of_the_loop_share_one_sync(setup: Setup) -> None:
     setup.log.gate.set()
     futures = []
@@ -77,7 +75,7 @@ async def test_append_during_a_sync_joins_the_next_one(setup: Setup) -> None:
     """A sync that has begun may have missed the bytes; its end must not acknowledge them."""
     setup.log.end = 1
     first = setup.commit.flush()
-    await until_syncing(setup.log, 1)
+    await setup.log.first_sync.wait()
     setup.log.end = 2
     second = setup.commit.flush()
     setup.log.end = 3
@@ -105,7 +103,7 @@ async def test_failed_sync_fails_all_who_wait_and_is_never_repeated(setup: Setup
     setup.log.error = FileError("sync", "x.log", "Input/output error")
     setup.log.end = 1
     first = setup.commit.flush()
-    await until_syncing(setup.log, 1)
+    await setup.log.first_sync.wait()
     setup.log.end = 2
     second = setup.commit.flush()
     setup.log.gate.set()
