@@ -4,6 +4,8 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 ZERO_TOPIC_ID: Final = bytes(16)
+AUTHORIZED_OPERATIONS_NOT_REQUESTED: Final = -(2**31)
+"""In place of a set of operations (bit n: Kafka's ACL operation n) that was not asked for."""
 
 
 class ApiKey(IntEnum):

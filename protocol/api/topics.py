@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from seglog.protocol.api.configs import ConfigEntry
-from seglog.protocol.api.keys import ZERO_TOPIC_ID
+from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ZERO_TOPIC_ID
 from seglog.protocol.errors import ErrorCode
 
 
@@ -14,6 +14,8 @@ class MetadataRequest:
     topics: list[str] | None = None
     topic_ids: list[bytes] = field(default_factory=list)
     allow_auto_topic_creation: bool = False
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class TopicMetadata:
     error: ErrorCode = ErrorCode.NONE
     is_internal: bool = False
     error_message: str | None = None
+    authorized_operations: int = AUTHORIZED_OPERATIONS_NOT_REQUESTED
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class MetadataResponse:
     topics: list[TopicMetadata]
     error: ErrorCode = ErrorCode.NONE
     throttle_time_ms: int = 0
+    authorized_operations: int = AUTHORIZED_OPERATIONS_NOT_REQUESTED
 
 
 @dataclass(slots=True)

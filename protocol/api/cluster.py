@@ -1,0 +1,88 @@
+"""What clients ask about the cluster and its leaders beyond plain metadata."""
+
+from dataclasses import dataclass, field
+
+from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED
+from seglog.protocol.api.topics import BrokerMetadata, TopicMetadata
+from seglog.protocol.errors import ErrorCode
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochPartition:
+    """Where did ``leader_epoch`` end; ``current_leader_epoch`` is what the asker knows, or -1."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    current_leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochRequest:
+    """Look up the ends of leader epochs; ``replica_id`` is negative for consumers."""
+
+    partitions: list[OffsetForLeaderEpochPartition]
+    replica_id: int = -1
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochResult:
+    """The last epoch that is not newer than the asked one, and its end offset; -1 if unknown."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochResponse:
+    """One result for each partition of the request."""
+
+    partitions: list[OffsetForLeaderEpochResult]
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class DescribeClusterRequest:
+    """Describe the cluster; ``endpoint_type`` is 1 for brokers, 2 for controllers."""
+
+    include_authorized_operations: bool = False
+    endpoint_type: int = 1
+    include_fenced_brokers: bool = False
+
+
+@dataclass(slots=True)
+class DescribeClusterResponse:
+    """The cluster as the broker sees it."""
+
+    cluster_id: str
+    controller_id: int = -1
+    brokers: list[BrokerMetadata] = field(default_factory=list)
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    endpoint_type: int = 1
+    authorized_operations: int = AUTHORIZED_OPERATIONS_NOT_REQUESTED
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsRequest:
+    """Describe topics in the order of their names, page by page.
+
+    No topics means all of them; ``cursor`` is the ``(topic, partition)`` at which to go on.
+    """
+
+    topics: list[str]
+    response_partition_limit: int = 2000
+    cursor: tuple[str, int] | None = None
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsResponse:
+    """A page of topics; ``next_cursor`` is None on the last one."""
+
+    topics: list[TopicMetadata]
+    next_cursor: tuple[str, int] | None = None
+    throttle_time_ms: int = 0

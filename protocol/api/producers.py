@@ -1,0 +1,96 @@
+"""Producer ids, the producers that a partition remembers, and transactions."""
+
+from dataclasses import dataclass, field
+
+from seglog.protocol.errors import ErrorCode
+
+
+@dataclass(slots=True)
+class InitProducerIdRequest:
+    """Ask for a producer id; with ``producer_id`` and ``producer_epoch``, for its next epoch."""
+
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60000
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+@dataclass(slots=True)
+class InitProducerIdResponse:
+    """The id and epoch to use."""
+
+    error: ErrorCode = ErrorCode.NONE
+    producer_id: int = -1
+    producer_epoch: int = -1
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class DescribeProducersRequest:
+    """Describe the producers of some ``(topic, partition)`` pairs."""
+
+    partitions: list[tuple[str, int]]
+
+
+@dataclass(slots=True)
+class ActiveProducer:
+    """One producer; ``transaction_start_offset`` is -1 while it has no open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int = -1
+    last_timestamp_ms: int = -1
+    coordinator_epoch: int = -1
+    transaction_start_offset: int = -1
+
+
+@dataclass(slots=True)
+class DescribeProducersResult:
+    """The producers of one partition."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    producers: list[ActiveProducer] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeProducersResponse:
+    """One result for each partition of the request."""
+
+    partitions: list[DescribeProducersResult]
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class ListTransactionsRequest:
+    """List transactions; empty filters match all.
+
+    ``duration_ms`` keeps those that run at least so long (-1: all), ``transactional_id_pattern`` is
+    a regular expression.
+    """
+
+    states: list[str] = field(default_factory=list)
+    producer_ids: list[int] = field(default_factory=list)
+    duration_ms: int = -1
+    transactional_id_pattern: str | None = None
+
+
+@dataclass(slots=True)
+class ListedTransaction:
+    """One transaction."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(slots=True)
+class ListTransactionsResponse:
+    """The transactions, and the asked states that do not exist."""
+
+    transactions: list[ListedTransaction]
+    unknown_states: list[str] = field(default_factory=list)
+    error: ErrorCode = ErrorCode.NONE
+    throttle_time_ms: int = 0
