@@ -1,0 +1,199 @@
+"""What can go wrong with files and logs.
+
+Every error carries the wire code that a client is answered with and the values that explain it.
+
+    StorageError                    KAFKA_STORAGE_ERROR unless said otherwise
+    +-- FileError                   the operating system refused an operation; takes the dir offline
+    |   +-- MissingFileError        a file or directory that should exist does not
+    +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
+    +-- LogDirOfflineError          the directory failed before and is not used any more
+    +-- LockedError                 another process holds the directory
+    +-- CorruptFileError            content that breaks its format
+    |   +-- CorruptIndexError       an offset, time or transaction index; can be rebuilt
+    |   +-- CorruptLogError         a data file, from a position on
+    |   +-- CorruptCheckpointError  a checkpoint or another small text file
+    +-- IndexAppendError            an index entry that does not follow the last one; our mistake
+    |   +-- IndexFullError          no room for another entry
+    |   +-- IndexOverflowError      an offset or position that does not fit into 31 bits
+    +-- SegmentOverflowError        a data file whose offsets span more than 2^31-1
+    +-- OffsetOutOfRangeError       OFFSET_OUT_OF_RANGE
+    +-- InconsistentTopicIdError    INCONSISTENT_TOPIC_ID
+    +-- InvalidTopicNameError       INVALID_TOPIC_EXCEPTION
+    +-- InvalidDirectoryNameError   a folder in a log dir that is no partition
+"""
+
+import errno
+from typing import ClassVar, Final
+
+from seglog.protocol.errors import ErrorCode, SeglogError
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class StorageError(SeglogError):
+    """Base of all errors of the storage layer.
+
+    ``code`` is the wire code; ``takes_dir_offline`` says whether the log directory must not be
+    trusted with further writes.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
+    takes_dir_offline: ClassVar[bool] = False
+
+
+class FileError(StorageError):
+    """The operating system refused ``operation`` on ``path``."""
+
+    takes_dir_offline: ClassVar[bool] = True
+
+    def __init__(self, operation: str, path: str, reason: str) -> None:
+        super().__init__(f"{operation} {path}: {reason}")
+        self.operation = operation
+        self.path = path
+        self.reason = reason
+
+
+class MissingFileError(FileError):
+    """A file or directory that should exist does not."""
+
+
+class DiskFullError(StorageError):
+    """``operation`` on ``path`` found no space (or no quota); the file is as it was before."""
+
+    def __init__(self, operation: str, path: str, reason: str) -> None:
+        super().__init__(f"{operation} {path}: {reason}")
+        self.operation = operation
+        self.path = path
+        self.reason = reason
+
+
+class LogDirOfflineError(StorageError):
+    """The log directory failed before; its partitions are not served until a restart."""
+
+    def __init__(self, directory: str, reason: str) -> None:
+        super().__init__(f"log directory {directory} is offline: {reason}")
+        self.directory = directory
+        self.reason = reason
+
+
+class LockedError(StorageError):
+    """Another process holds the lock file of the directory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is held by another process; is a broker running on this folder?")
+        self.path = path
+
+
+class CorruptFileError(StorageError):
+    """A file whose content breaks its format."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} is corrupt: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class CorruptIndexError(CorruptFileError):
+    """An index file that cannot be trusted; it can be rebuilt from the data file."""
+
+
+class CorruptLogError(CorruptFileError):
+    """A data file that holds no batch where one should start, at byte ``position``."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(path, f"at position {position}: {reason}")
+        self.position = position
+
+
+class CorruptCheckpointError(CorruptFileError):
+    """A checkpoint or another small text file that cannot be read."""
+
+
+class IndexAppendError(StorageError):
+    """An index entry that does not follow the last one."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class IndexFullError(IndexAppendError):
+    """The index has no room for another entry."""
+
+
+class IndexOverflowError(IndexAppendError):
+    """An offset or file position that does not fit into the 31 bits of an index entry."""
+
+
+class SegmentOverflowError(StorageError):
+    """The batch at byte ``position`` ends at ``offset``, more than 2^31-1 above the base offset."""
+
+    def __init__(self, path: str, base_offset: int, offset: int, position: int) -> None:
+        super().__init__(
+            f"{path}: the batch at position {position} ends at offset {offset}, which is more than "
+            f"2147483647 above the base offset {base_offset}; the segment must be split"
+        )
+        self.path = path
+        self.base_offset = base_offset
+        self.offset = offset
+        self.position = position
+
+
+class OffsetOutOfRangeError(StorageError):
+    """An offset below the log start or beyond the log end; both are given for a client's reset."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(
+            f"offset {offset} is outside of the log, which holds "
+            f"{log_start_offset} up to (not including) {log_end_offset}"
+        )
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class InconsistentTopicIdError(StorageError):
+    """The folder belongs to another topic of the same name."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INCONSISTENT_TOPIC_ID
+
+    def __init__(self, directory: str, expected: bytes, found: bytes) -> None:
+        super().__init__(
+            f"{directory} has the topic id {found.hex()}, but {expected.hex()} is expected"
+        )
+        self.directory = directory
+        self.expected = expected
+        self.found = found
+
+
+class InvalidTopicNameError(StorageError):
+    """A topic name that Kafka's rules forbid."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(f"topic name {topic[:260]!r} is illegal: {reason}")
+        self.topic = topic
+        self.reason = reason
+
+
+class InvalidDirectoryNameError(StorageError):
+    """A folder in a log directory whose name is not that of a partition."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name!r} is not the folder of a partition: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
+    """The storage error that stands for what the operating system said."""
+    reason = error.strerror or str(error)
+    if error.errno in _NO_SPACE:
+        return DiskFullError(operation, path, reason)
+    if error.errno == errno.ENOENT:
+        return MissingFileError(operation, path, reason)
+    return FileError(operation, path, reason)

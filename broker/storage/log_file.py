@@ -1,0 +1,255 @@
+"""One append-only data file, and slices of it that are on their way to a reader.
+
+A ``LogFile`` knows its size; the descriptor is opened on demand and may be closed by the pool at
+any time, except while it is pinned. An append is one write at the end of the known size. If the
+disk fills up in the middle, what was written is cut off again, so that nobody ever sees half a
+batch; if even that fails the file is ``broken`` and takes no further append.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from seglog.broker.storage.errors import FileError, StorageError, error_from_os
+from seglog.broker.storage.file_pool import Handle, HandlePool
+from seglog.broker.storage.system_calls import SystemCalls
+from seglog.protocol.types import Buffer
+
+_VECTOR_LENGTH_MAX: Final = 1024  # IOV_MAX of Linux
+
+
+class LogFile:
+    """An append-only file; one thread appends and truncates, any thread reads.
+
+    ``size`` is the end of what was appended; with preallocation the file itself is longer.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_handle",
+        "_is_closed",
+        "_pool",
+        "_preallocated",
+        "broken",
+        "path",
+        "size",
+    )
+
+    def __init__(
+        self,
+        calls: SystemCalls,
+        pool: HandlePool,
+        path: str,
+        size: int,
+        *,
+        preallocated: bool = False,
+    ) -> None:
+        self.path = path
+        self.size = size
+        self.broken: StorageError | None = None
+        self._calls = calls
+        self._pool = pool
+        self._handle: Handle[int] | None = None
+        self._preallocated = preallocated
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"LogFile({self.path!r}, size={self.size})"
+
+    def acquire(self) -> Handle[int]:
+        """The descriptor (``value``), kept open until ``unpin``, whatever happens to the file.
+
+        Raises:
+            FileError: it cannot be opened, or this object was closed.
+        """
+        handle = self._handle
+        if handle is not None and handle.try_pin():
+            return handle
+        if self._is_closed:
+            raise FileError("open", self.path, "this file was closed")
+        try:
+            handle = self._pool.open(self, lambda: self._calls.open(self.path), self._calls.close)
+        except OSError as error:
+            raise error_from_os("open", self.path, error) from error
+        self._handle = handle
+        return handle
+
+    def append(self, data: Buffer | Sequence[Buffer]) -> int:
+        """Writes at the end and returns the position where ``data`` begins.
+
+        Raises:
+            DiskFullError: no space; the file is as it was before.
+            FileError: any other failure; the file is as it was before, or ``broken``.
+        """
+        if self.broken is not None:
+            raise self.broken
+        position = self.size
+        handle = self.acquire()
+        try:
+            if isinstance(data, (bytes, bytearray, memoryview)):
+                self.size = self._write(handle.value, data, position)
+            else:
+                self.size = self._write_all(handle.value, data, position)
+        except OSError as error:
+            self._undo_write(handle.value, position)
+            raise error_from_os("append to", self.path, error) from error
+        finally:
+            handle.unpin()
+        return position
+
+    def _write(self, descriptor: int, data: Buffer, position: int) -> int:
+        """Writes all of ``data``; returns the position behind it."""
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
+        written = self._calls.write(self.path, descriptor, data, position)
+        while written < length:  # a nearly full disk takes a part; the next call says why
+            rest = memoryview(data).cast("B")[written:]
+            written += self._calls.write(self.path, descriptor, rest, position + written)
+        return position + length
+
+    def _write_all(self, descriptor: int, data: Sequence[Buffer], position: int) -> int:
+        for start in range(0, len(data), _VECTOR_LENGTH_MAX):
+            part = data[start : start + _VECTOR_LENGTH_MAX]
+            length = sum(memoryview(buffer).nbytes for buffer in part)
+            written = self._calls.write_vector(self.path, descriptor, part, position)
+            if written < length:
+                rest = memoryview(b"".join(part))[written:]
+                self._write(descriptor, rest, position + written)
+            position += length
+        return position
+
+    def _undo_write(self, descriptor: int, size: int) -> None:
+        self._preallocated = False
+        try:
+            self._calls.truncate_open(self.path, descriptor, size)
+        except OSError as error:
+            self.broken = FileError(
+                "cut a failed append off", self.path, error.strerror or str(error)
+            )
+
+    def read(self, position: int, length: int) -> bytes:
+        """The bytes at ``position``; fewer at the end of the file.
+
+        Raises:
+            FileError: the file cannot be read.
+        """
+        handle = self.acquire()
+        try:
+            return self.read_held(handle.value, position, length)
+        finally:
+            handle.unpin()
+
+    def read_held(self, descriptor: int, position: int, length: int) -> bytes:
+        """The same through a descriptor of this file that the caller holds."""
+        try:
+            return self._calls.read(self.path, descriptor, length, position)
+        except OSError as error:
+            raise error_from_os("read", self.path, error) from error
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        """Fills ``target`` from ``position`` on; returns how many bytes there were."""
+        handle = self.acquire()
+        try:
+            count = 0
+            while count < len(target):
+                step = self._calls.read_into(
+                    self.path, handle.value, target[count:], position + count
+                )
+                if step == 0:
+                    break
+                count += step
+        except OSError as error:
+            raise error_from_os("read", self.path, error) from error
+        finally:
+            handle.unpin()
+        return count
+
+    def truncate(self, size: int) -> int:
+        """Cuts everything from ``size`` on; returns how many bytes went.
+
+        Raises:
+            FileError: the file could not be cut; its size is as before.
+        """
+        if not 0 <= size <= self.size:
+            raise FileError(f"truncate to {size}", self.path, f"its size is {self.size}")
+        handle = self.acquire()
+        try:
+            self._calls.truncate_open(self.path, handle.value, size)
+        except OSError as error:
+            raise error_from_os("truncate", self.path, error) from error
+        finally:
+            handle.unpin()
+        removed = self.size - size
+        self.size = size
+        self._preallocated = False
+        return removed
+
+    def trim(self) -> None:
+        """Gives back what was preallocated and not used."""
+        if self._preallocated:
+            self.truncate(self.size)
+
+    def sync(self) -> None:
+        """Waits until everything that was appended is on disk.
+
+        Raises:
+            FileError: what is on disk is unknown; the file is ``broken`` from now on, since the
+                kernel may have dropped the pages and a second sync would lie.
+        """
+        handle = self.acquire()
+        try:
+            self._calls.sync(self.path, handle.value)
+        except OSError as error:
+            self.broken = FileError("sync", self.path, error.strerror or str(error))
+            raise self.broken from error
+        finally:
+            handle.unpin()
+
+    def close(self) -> None:
+        """Lets go of the descriptor, once the slices in flight are done. Idempotent."""
+        self._is_closed = True
+        self._pool.forget(self)
+        if self._handle is not None:
+            self._handle.retire()
+            self._handle = None
+
+
+class FileSlice:
+    """A range of a data file on its way to a reader; it holds the descriptor until ``release``.
+
+    Satisfies ``RecordSource``. The bytes stay readable when the segment is deleted or compacted
+    meanwhile. ``release`` is idempotent and may be called from any thread.
+    """
+
+    __slots__ = ("_handle", "file", "length", "position")
+
+    def __init__(self, file: LogFile, position: int, length: int) -> None:
+        self._handle: Handle[int] | None = None  # before acquire, for __del__ when that fails
+        self.file = file
+        self.position = position
+        self.length = length
+        self._handle = file.acquire()
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.file.path!r}, position={self.position}, length={self.length})"
+
+    def fileno(self) -> int:
+        """The descriptor, for ``os.sendfile``; valid until ``release``."""
+        if self._handle is None:
+            raise FileError("read", self.file.path, "the slice was released")
+        return self._handle.value
+
+    def read(self) -> bytes:
+        """The bytes themselves; fewer than ``length`` if the file was truncated meanwhile."""
+        return self.file.read_held(self.fileno(), self.position, self.length)
+
+    def release(self) -> None:
+        """Lets the descriptor go."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.unpin()
+
+    def __del__(self) -> None:
+        # A connection that broke may have dropped its answer: the descriptor must not stay behind.
+        self.release()

@@ -1,0 +1,279 @@
+"""What the offset index and the time index have in common: sorted fixed-size entries in a map.
+
+While the segment is active the file is longer than its entries (the rest is zero); when the segment
+is sealed or closed the file is cut to them, so that the number of entries of a file that is opened
+is its size divided by the size of an entry. Nothing is read before the first use. The number of
+entries and the last one are kept as plain attributes: appending and asking whether the index is
+full need no map.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import ClassVar, Final
+
+from seglog.broker.storage.errors import CorruptIndexError, IndexFullError, IndexOverflowError
+from seglog.broker.storage.files import FileSystem
+from seglog.protocol.types import INT32_MAX
+
+_ROWS_PER_READ: Final = 4096
+
+
+class MappedIndex:
+    """Sorted entries of two numbers each; the subclasses say which.
+
+    Args:
+        path: the file; it need not exist before the first use.
+        base_offset: the segment's base offset, to which stored offsets are relative.
+        max_bytes: the most the file may take (``segment.index.bytes``), cut to whole entries.
+        create: make the file, at its full size.
+    """
+
+    ENTRY: ClassVar[Struct]
+    RESERVED_ENTRIES: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        path: str,
+        base_offset: int,
+        max_bytes: int,
+        *,
+        create: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.max_entries = max_bytes // self.ENTRY.size
+        self._file_system = file_system
+        self._file = file_system.map_index(
+            path, entry_bytes=self.ENTRY.size, max_bytes=max_bytes, create=create
+        )
+        self._entries = 0
+        self._last: tuple[int, int] | None = None
+        self._is_loaded = create
+        self.has_unsynced_entries = False
+        if create:
+            self._file.reserve(0)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r}, entries={self._entries})"
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._file.path
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        if not self._is_loaded:
+            self._load()
+        return self._entries
+
+    @property
+    def size_bytes(self) -> int:
+        """What the entries take, without the reserve behind them."""
+        return self.entries * self.ENTRY.size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a further entry is refused (one slot of a time index is kept for the last)."""
+        return self.entries >= self.max_entries - self.RESERVED_ENTRIES
+
+    def exists(self) -> bool:
+        """Whether the file is there."""
+        return self._file.exists()
+
+    def iterate(self) -> Iterator[tuple[int, int]]:
+        """All entries in order, in the units of ``entry_at``."""
+        total = self.entries
+        size = self.ENTRY.size
+        for first in range(0, total, _ROWS_PER_READ):
+            count = min(_ROWS_PER_READ, total - first)
+            content = self._file.read(first * size, count * size)
+            for row in self.ENTRY.iter_unpack(content):
+                yield self._decode(row)
+
+    def entry_at(self, number: int) -> tuple[int, int]:
+        """The ``number``-th entry, from 0."""
+        if not 0 <= number < self.entries:
+            raise IndexError(f"{self.path} has {self._entries} entries, not one at {number}")
+        size = self.ENTRY.size
+        return self._decode(self.ENTRY.unpack(self._file.read(number * size, size)))
+
+    def sanity_check(self, data_bytes: int | None = None) -> None:
+        """Looks at the size and the first and last entry; cheap, whatever the size of the index.
+
+        Args:
+            data_bytes: the size of the data file, where it is known.
+
+        Raises:
+            CorruptIndexError: the index must be rebuilt.
+            MissingFileError: there is no file.
+        """
+        size = self._file.size
+        if size % self.ENTRY.size:
+            raise CorruptIndexError(
+                self.path, f"its size {size} is no multiple of {self.ENTRY.size}"
+            )
+        if self.entries:
+            self._check_ends(data_bytes)
+
+    def check_order(self, data_bytes: int | None = None) -> None:
+        """``sanity_check``, and the order of all entries; the cost grows with their number.
+
+        Raises:
+            CorruptIndexError: the index must be rebuilt.
+            MissingFileError: there is no file.
+        """
+        self.sanity_check(data_bytes)
+        previous: tuple[int, int] | None = None
+        for number, entry in enumerate(self.iterate()):
+            if previous is not None and not self._follows(entry, previous):
+                raise CorruptIndexError(self.path, f"entry {number} is {entry}, after {previous}")
+            previous = entry
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries with that offset or a greater one (IDX-6)."""
+        keep = self._first_row_at_or_above(offset)
+        if keep < self.entries:
+            self._truncate_to_entries(keep)
+
+    def clear(self) -> None:
+        """Drops all entries and takes the full size again, whatever is in the file."""
+        self._is_loaded = True
+        self._entries = 0
+        self._last = None
+        # Through zero, so that nothing of the old content can come back.
+        self._file.resize(0)
+        self._file.resize(self.max_entries * self.ENTRY.size)
+
+    def grow_to_max(self, max_bytes: int | None = None) -> None:
+        """Makes room for appends: the file of an active segment has its full size (IDX-9).
+
+        Args:
+            max_bytes: a new limit, for when the configuration changed.
+        """
+        entries = self.entries
+        if max_bytes is not None:
+            self.max_entries = max(max_bytes // self.ENTRY.size, entries)
+        self._file.resize(self.max_entries * self.ENTRY.size)
+
+    def trim(self) -> None:
+        """Cuts the file to its entries, as it is kept once the segment is sealed."""
+        if self._is_loaded:
+            self._file.resize(self._entries * self.ENTRY.size)
+
+    def open_for_sync(self) -> int:
+        """A descriptor for a sync in another thread; see ``segment.SegmentSync``."""
+        return self._file.open_for_sync()
+
+    def sync(self) -> None:
+        """Waits until all entries are on disk."""
+        self._file_system.sync_file(self.path)
+        self.has_unsynced_entries = False
+
+    def renamed(self, path: str) -> None:
+        """Takes note that the file was renamed."""
+        self._file.renamed(path)
+
+    def close(self) -> None:
+        """Cuts the file to its entries and unmaps it."""
+        if self._is_loaded:
+            self.trim()
+        self._file.close()
+
+    def release(self) -> None:
+        """Unmaps the file as it is, for one that is about to be deleted."""
+        self._file.close()
+
+    # ---- what subclasses define
+
+    def _decode(self, row: tuple[int, ...]) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def _follows(self, entry: tuple[int, int], previous: tuple[int, int]) -> bool:
+        raise NotImplementedError
+
+    def _check_ends(self, data_bytes: int | None) -> None:
+        raise NotImplementedError
+
+    def _first_row_at_or_above(self, offset: int) -> int:
+        raise NotImplementedError
+
+    # ---- for subclasses
+
+    def _load(self) -> None:
+        self._entries = self._file.size // self.ENTRY.size
+        self._is_loaded = True
+        self._last = self._read_last()
+
+    def _read_last(self) -> tuple[int, int] | None:
+        if self._entries == 0:
+            return None
+        size = self.ENTRY.size
+        row = self.ENTRY.unpack(self._file.read((self._entries - 1) * size, size))
+        return self._decode(row)
+
+    def _check_last_two(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The first and the last entry, once the last one is known to follow the one before."""
+        first, last = self.entry_at(0), self.entry_at(self._entries - 1)
+        if self._entries > 1:
+            previous = self.entry_at(self._entries - 2)
+            if not self._follows(last, previous):
+                raise CorruptIndexError(
+                    self.path, f"its last entry {last} does not follow {previous}"
+                )
+        return first, last
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        size = self.ENTRY.size
+        full_size = self._file.size
+        self._entries = entries
+        # Through the shorter size, so that the dropped entries read as zero.
+        self._file.resize(entries * size)
+        self._file.resize(full_size)
+        self._last = self._read_last()
+
+    def _put(self, row: bytes, entry: tuple[int, int]) -> None:
+        self._file.write(self._entries * self.ENTRY.size, row)
+        self._entries += 1
+        self._last = entry
+        self.has_unsynced_entries = True
+
+    def _check_room(self, *, use_reserve: bool = False) -> None:
+        limit = self.max_entries if use_reserve else self.max_entries - self.RESERVED_ENTRIES
+        if self.entries >= limit:
+            raise IndexFullError(self.path, f"it is full with {self._entries} entries")
+
+    def _relative(self, offset: int) -> int:
+        relative = offset - self.base_offset
+        if not 0 <= relative <= INT32_MAX:
+            raise IndexOverflowError(
+                self.path,
+                f"offset {offset} is not within 2147483647 above the base offset "
+                f"{self.base_offset}",
+            )
+        return relative
+
+    def _floor_row(self, column: int, target: int, entries: int) -> int:
+        """The last row whose ``column`` is <= ``target`` (both as stored), or -1.
+
+        Whatever the file holds, the row returned was compared with the target: a damaged order can
+        make a search start too early, but never too late.
+        """
+        if entries == 0:
+            return -1
+        handle = self._file.acquire()
+        try:
+            buffer = handle.value
+            unpack_from = self.ENTRY.unpack_from
+            size = self.ENTRY.size
+            low, high = 0, entries
+            while low < high:
+                middle = (low + high) >> 1
+                if unpack_from(buffer, middle * size)[column] <= target:
+                    low = middle + 1
+                else:
+                    high = middle
+            return low - 1
+        finally:
+            handle.unpin()
