@@ -80,11 +80,13 @@ class ProducerSnapshotFiles:
             insort(self._offsets, offset)
         self._unsynced.add(offset)
 
-    def take_unsynced_paths(self, up_to_offset: int) -> list[str]:
-        """Paths of snapshots named up to the offset that no flush has synced yet; taken once."""
-        taken = sorted(offset for offset in self._unsynced if offset <= up_to_offset)
-        self._unsynced.difference_update(taken)
-        return [self.snapshot_path(offset) for offset in taken]
+    def unsynced_paths(self, up_to_offset: int) -> list[str]:
+        """Paths of snapshots named up to the offset that no flush has synced yet."""
+        return [self.snapshot_path(each) for each in sorted(self._unsynced) if each <= up_to_offset]
+
+    def mark_synced(self, paths: Collection[str]) -> None:
+        """Note that a flush has put these snapshots on disk."""
+        self._unsynced = {each for each in self._unsynced if self.snapshot_path(each) not in paths}
 
     def load_newest(self, log_start: int, log_end: int) -> tuple[int, list[ProducerEntry]] | None:
         """Read the newest usable snapshot in ``(log_start, log_end]``; damaged ones are deleted."""

@@ -163,10 +163,11 @@ def test_only_the_newest_snapshot_without_segment_survives(
     assert reopened.offsets == [10, 20]
 
 
-def test_each_snapshot_is_handed_out_for_syncing_once(files: ProducerSnapshotFiles) -> None:
-    """ROLL-9."""
+def test_snapshot_counts_as_unsynced_until_a_flush_succeeded(files: ProducerSnapshotFiles) -> None:
+    """ROLL-9, FLUSH-4."""
     files.write(10, [])
     files.write(20, [])
-    assert files.take_unsynced_paths(15) == [files.snapshot_path(10)]
-    assert files.take_unsynced_paths(20) == [files.snapshot_path(20)]
-    assert files.take_unsynced_paths(20) == []
+    assert files.unsynced_paths(15) == [files.snapshot_path(10)]
+    assert files.unsynced_paths(20) == [files.snapshot_path(10), files.snapshot_path(20)]
+    files.mark_synced([files.snapshot_path(10)])
+    assert files.unsynced_paths(20) == [files.snapshot_path(20)]
