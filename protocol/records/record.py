@@ -1,0 +1,19 @@
+"""One record as a client sees it."""
+
+from typing import NamedTuple
+
+
+class Record(NamedTuple):
+    """A record with where it lies; ``topic`` is "" and ``partition`` -1 where they are not known.
+
+    ``timestamp_ms`` is the broker's append time for batches that the broker stamped. A ``value`` of
+    None is a tombstone. Header keys may repeat and keep their order.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
