@@ -77,11 +77,14 @@ class LogDirOfflineError(StorageError):
 
 
 class LockedError(StorageError):
-    """Another process holds the lock file of the directory."""
+    """Another process holds the lock file of the directory; ``holder`` says which, if known."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is held by another process; is a broker running on this folder?")
+    def __init__(self, path: str, holder: str = "") -> None:
+        super().__init__(
+            f"{path} is held by {holder or 'another process'}; is a broker running on this folder?"
+        )
         self.path = path
+        self.holder = holder
 
 
 class CorruptFileError(StorageError):
