@@ -6,7 +6,6 @@
 
 from seglog.protocol.native.assembler import Frame, FrameAssembler
 from seglog.protocol.native.client import NativeClient, NativeResponse, RequestRefusedError
-from seglog.protocol.native.frames import Part
 from seglog.protocol.native.handshake import (
     MAGIC,
     ClientHello,
@@ -14,7 +13,7 @@ from seglog.protocol.native.handshake import (
     VersionRefusedError,
     may_be_magic,
 )
-from seglog.protocol.native.server import NativeRequest, NativeServer, Reply
+from seglog.protocol.native.server import NativeServer
 
 __all__ = [
     "MAGIC",
@@ -22,11 +21,8 @@ __all__ = [
     "Frame",
     "FrameAssembler",
     "NativeClient",
-    "NativeRequest",
     "NativeResponse",
     "NativeServer",
-    "Part",
-    "Reply",
     "RequestRefusedError",
     "ServerHello",
     "VersionRefusedError",

@@ -3,11 +3,11 @@
 from typing import Any, Final, NamedTuple
 
 from seglog.protocol.api import ProduceRequest
+from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ErrorCode, ProtocolError, SeglogError
 from seglog.protocol.native import handshake
 from seglog.protocol.native.fields import unpack_error
 from seglog.protocol.native.frames import (
-    Part,
     RecordCursor,
     RecordSink,
     build_frame,

@@ -12,11 +12,8 @@ from typing import Any, Final
 
 import msgpack
 
-from seglog.protocol.api import RecordSource
+from seglog.protocol.dialect import Part
 from seglog.protocol.errors import FrameTooLargeError, ProtocolError
-
-Part = bytes | bytearray | memoryview | RecordSource
-"""A piece of an encoded frame; a ``RecordSource`` is sent by whoever can read it."""
 
 PREFIX_BYTES: Final = 8
 """Both length fields; the header begins here."""

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from seglog.protocol.api import ApiKey, FetchResponse, ProduceResponse
+from seglog.protocol.dialect import IncomingRequest, Part, Reply
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.native import handshake, hot_path
 from seglog.protocol.native.frames import (
     MAX_REQUEST_ELEMENTS,
-    Part,
     RecordCursor,
     RecordSink,
     build_frame,
     frame_size,
     read_header,
 )
-from seglog.protocol.native.handshake import ClientHello, ServerHello
+from seglog.protocol.native.handshake import ServerHello
 from seglog.protocol.native.messages import ALL_OPERATIONS, OPERATION_OF_KEY
 
 REQUEST_FIELDS_START: Final = 3
@@ -25,34 +25,6 @@ _VERSIONS: Final = tuple(
     (int(operation.key), operation.oldest_version, operation.newest_version)
     for operation in ALL_OPERATIONS
 )
-
-
-class NativeRequest:
-    """A decoded request, and what is needed to answer it."""
-
-    __slots__ = ("api_key", "api_version", "correlation_id", "expects_response", "request")
-
-    def __init__(
-        self, api_key: int, api_version: int, correlation_id: int, request: Any, *, answered: bool
-    ) -> None:
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.request = request
-        self.expects_response = answered
-
-
-class Reply:
-    """Bytes that the dialect itself has to say: the hello, or that a request was not understood."""
-
-    __slots__ = ("closes", "error", "parts")
-
-    def __init__(
-        self, parts: list[Part], *, error: ErrorCode = ErrorCode.NONE, closes: bool = False
-    ) -> None:
-        self.parts = parts
-        self.error = error
-        self.closes = closes
 
 
 class NativeServer:
@@ -69,21 +41,12 @@ class NativeServer:
     name = "native"
 
     def __init__(self, *, max_frame_bytes: int, max_in_flight: int, software_version: str) -> None:
-        self.client: ClientHello | None = None
+        self.client_id = ""
+        self.software = ("", "")
+        self._greeted = False
         self._max_frame_bytes = max_frame_bytes
         self._max_in_flight = max_in_flight
         self._software_version = software_version
-
-    @property
-    def client_id(self) -> str:
-        """What the client calls itself, "" before its hello."""
-        return self.client.client_id if self.client else ""
-
-    @property
-    def software(self) -> tuple[str, str]:
-        """Name and version of the client's software, empty before its hello."""
-        client = self.client
-        return (client.software_name, client.software_version) if client else ("", "")
 
     def frame_size(self, view: memoryview, start: int, end: int) -> int:
         """Size of the frame that begins at ``view[start]``, of which bytes up to ``end`` are there.
@@ -91,11 +54,11 @@ class NativeServer:
         Returns 0 while the size cannot be known. Raises ``ProtocolError``, and its subclass
         ``FrameTooLargeError`` before anything is allocated for the frame.
         """
-        if self.client is None:
+        if not self._greeted:
             return handshake.hello_size(view, start, end)
         return frame_size(view, start, end, self._max_frame_bytes)
 
-    def decode(self, view: memoryview, start: int, end: int) -> NativeRequest | Reply:
+    def decode(self, view: memoryview, start: int, end: int) -> IncomingRequest | Reply:
         """Decode the one frame in ``view[start:end]``; record fields are views of ``view``.
 
         A request that cannot be understood but whose correlation id is known becomes a ``Reply``
@@ -104,7 +67,7 @@ class NativeServer:
         Raises:
             ProtocolError: the connection cannot go on.
         """
-        if self.client is None:
+        if not self._greeted:
             return self._answer_hello(view, start, end)
         header, records_start = read_header(view, start, end, MAX_REQUEST_ELEMENTS)
         try:
@@ -132,10 +95,12 @@ class NativeServer:
                 cursor.finish()
             except ProtocolError as error:
                 return _refusal(correlation_id, ErrorCode.INVALID_REQUEST, str(error))
-        answered = not (api_key == _PRODUCE and request.acks == 0)
-        return NativeRequest(api_key, api_version, correlation_id, request, answered=answered)
+        expects_response = not (api_key == _PRODUCE and request.acks == 0)
+        return IncomingRequest(
+            api_key, api_version, correlation_id, request, expects_response=expects_response
+        )
 
-    def encode(self, incoming: NativeRequest, response: Any) -> Sequence[Part]:
+    def encode(self, incoming: IncomingRequest, response: Any) -> Sequence[Part]:
         """Return the parts of the frame that answers ``incoming``."""
         if type(response) is ProduceResponse:
             return build_frame(hot_path.pack_produce_response(response, incoming.correlation_id))
@@ -148,7 +113,7 @@ class NativeServer:
         return build_frame(header, sink.parts, sink.length)
 
     def encode_error(
-        self, incoming: NativeRequest, error: ErrorCode, message: str
+        self, incoming: IncomingRequest, error: ErrorCode, message: str
     ) -> Sequence[Part]:
         """Return the parts of the frame that says that a request failed as a whole."""
         return build_frame([incoming.correlation_id, int(error), message])
@@ -156,7 +121,9 @@ class NativeServer:
     def _answer_hello(self, view: memoryview, start: int, end: int) -> Reply:
         hello = handshake.decode_client_hello(view, start, end)
         version = handshake.choose_version(hello)
-        self.client = hello
+        self.client_id = hello.client_id
+        self.software = (hello.software_name, hello.software_version)
+        self._greeted = True
         answer = ServerHello(
             version,
             self._max_frame_bytes,

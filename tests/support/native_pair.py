@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from seglog.protocol.native import NativeClient, NativeRequest, NativeResponse, NativeServer, Reply
+from seglog.protocol.dialect import IncomingRequest, Reply
+from seglog.protocol.native import NativeClient, NativeResponse, NativeServer
 from support.native_samples import hello_bytes
 
 MAX_FRAME_BYTES = 1_000_000
@@ -32,16 +33,16 @@ def decode(role: NativeServer | NativeClient, frame: bytes) -> Any:
     return role.decode(buffer, start, end)
 
 
-def send_request(client: NativeClient, server: NativeServer, request: Any) -> NativeRequest:
+def send_request(client: NativeClient, server: NativeServer, request: Any) -> IncomingRequest:
     """Take a request over to the server."""
     _, parts = client.encode_request(request)
     incoming = decode(server, joined(parts))
-    assert isinstance(incoming, NativeRequest), incoming.error
+    assert isinstance(incoming, IncomingRequest), incoming.error
     return incoming
 
 
 def send_response(
-    client: NativeClient, server: NativeServer, incoming: NativeRequest, response: Any
+    client: NativeClient, server: NativeServer, incoming: IncomingRequest, response: Any
 ) -> NativeResponse:
     """Take an answer back to the client."""
     answer = decode(client, joined(server.encode(incoming, response)))

@@ -10,14 +10,13 @@ import pytest
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
+from seglog.protocol.dialect import IncomingRequest, Reply
 from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
 from seglog.protocol.native import (
     MAGIC,
     FrameAssembler,
     NativeClient,
-    NativeRequest,
     NativeServer,
-    Reply,
     RequestRefusedError,
     VersionRefusedError,
     may_be_magic,
@@ -282,7 +281,7 @@ def test_answers_out_of_order_are_mixed_up() -> None:
     """Each answer finds its request by correlation id."""
     client, server = greeted_pair()
     keys = [ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS]
-    incoming: list[NativeRequest] = [
+    incoming: list[IncomingRequest] = [
         send_request(client, server, samples()[key][0]) for key in keys
     ]
     for key, request in reversed(list(zip(keys, incoming, strict=True))):

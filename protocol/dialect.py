@@ -1,0 +1,104 @@
+"""What the server's side of a dialect looks like to whoever owns the connection.
+
+A dialect object belongs to one connection. It is shown the receive buffer and turns frames into
+typed requests, and typed responses into parts of frames. It does no I/O and keeps no record bytes.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from seglog.protocol.api import RecordSource
+from seglog.protocol.errors import ErrorCode
+
+Part = bytes | bytearray | memoryview | RecordSource
+"""A piece of an encoded frame; a ``RecordSource`` is sent by whoever can read it."""
+
+
+class IncomingRequest:
+    """A decoded request, and what is needed to answer it.
+
+    Attributes:
+        request: the typed request of ``seglog.protocol.api``.
+        expects_response: False for a produce request with acks=0: nothing may be sent.
+    """
+
+    __slots__ = ("api_key", "api_version", "correlation_id", "expects_response", "request")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        request: Any,
+        *,
+        expects_response: bool = True,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.request = request
+        self.expects_response = expects_response
+
+
+class Reply:
+    """What the dialect itself has to say, without a handler: a greeting, or a refusal.
+
+    Attributes:
+        parts: the encoded frame.
+        error: what it says; NONE for a greeting.
+        closes: the connection ends once the reply is sent.
+    """
+
+    __slots__ = ("closes", "error", "parts")
+
+    def __init__(
+        self, parts: Sequence[Part], *, error: ErrorCode = ErrorCode.NONE, closes: bool = False
+    ) -> None:
+        self.parts = parts
+        self.error = error
+        self.closes = closes
+
+
+class ServerDialect(Protocol):
+    """The server's side of one connection.
+
+    Attributes:
+        name: for logs and metrics.
+        ordered: answers must leave in the order of the requests.
+        client_id: what the client calls itself, "" until it has said so.
+        software: name and version of the client's program, as far as it has told.
+    """
+
+    name: str
+    ordered: bool
+    client_id: str
+    software: tuple[str, str]
+
+    def frame_size(self, view: memoryview, start: int, end: int) -> int:
+        """Size of the frame that begins at ``view[start]``; bytes up to ``end`` have arrived.
+
+        Returns 0 while the size cannot be known.
+
+        Raises:
+            ProtocolError: no legal frame begins here; ``FrameTooLargeError`` if it is too large,
+                before anything is allocated for it.
+        """
+        ...
+
+    def decode(self, view: memoryview, start: int, end: int) -> IncomingRequest | Reply:
+        """Decode the one frame in ``view[start:end]``; record fields are views of ``view``.
+
+        Raises:
+            ProtocolError: the connection cannot go on.
+        """
+        ...
+
+    def encode(self, incoming: IncomingRequest, response: Any) -> Sequence[Part]:
+        """Return the parts of the frame that answers ``incoming``."""
+        ...
+
+    def encode_error(
+        self, incoming: IncomingRequest, error: ErrorCode, message: str
+    ) -> Sequence[Part] | None:
+        """Return the parts that say a request failed as a whole; None: only closing says it."""
+        ...
