@@ -1,6 +1,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
+from seglog.protocol.records.batch import BatchHeader
 from seglog.protocol.types import Buffer
 
 _RecordT = TypeVar("_RecordT", bound=tuple[object, ...])
@@ -47,3 +48,46 @@ def rewrite_records(
 ) -> tuple[bytearray, int, int, int]: ...
 def murmur2(key: Buffer) -> int: ...
 def partition_keys(keys: Iterable[Buffer | None], partition_count: int) -> list[int]: ...
+
+class SkimpyOffsetMap:
+    slots: int
+    usable_slots: int
+    size: int
+    latest_offset: int
+    probes: int
+    lookups: int
+    @property
+    def is_full(self) -> bool: ...
+    def __init__(self, memory_bytes: int, load_factor: float) -> None: ...
+    def clear(self) -> None: ...
+    def put(self, key: Buffer, offset: int) -> None: ...
+    def get(self, key: Buffer) -> int: ...
+
+def key_hash(key: Buffer) -> bytes: ...
+def map_batches(
+    keys: SkimpyOffsetMap, data: Buffer, position: int, start_offset: int
+) -> tuple[int, int]: ...
+def map_records(
+    keys: SkimpyOffsetMap, area: Buffer, header: BatchHeader, start_offset: int
+) -> int: ...
+def filter_records(
+    keys: SkimpyOffsetMap, area: Buffer, header: BatchHeader, now_ms: int, horizon_ms: int
+) -> tuple[int, int, int, bool, int, int, bytes | None] | None: ...
+def filter_batches(
+    keys: SkimpyOffsetMap,
+    data: Buffer,
+    position: int,
+    out: bytearray | memoryview,
+    written: int,
+    now_ms: int,
+    horizon_ms: int,
+) -> tuple[int, int, int, int, int, int]: ...
+def index_batches(
+    data: Buffer,
+    end: int,
+    file_position: int,
+    interval_bytes: int,
+    bytes_since_entry: int,
+    max_timestamp: int,
+    offset_of_max_timestamp: int,
+) -> tuple[list[tuple[int, int, int, int]], int, int, int, int, int]: ...

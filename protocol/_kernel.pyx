@@ -6,3 +6,4 @@ take the end of what may be read.
 """
 include "_kernel_varint.pxi"
 include "_kernel_records.pxi"
+include "_kernel_compaction.pxi"
