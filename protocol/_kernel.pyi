@@ -1,3 +1,4 @@
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -81,6 +82,7 @@ def filter_batches(
     written: int,
     now_ms: int,
     horizon_ms: int,
+    protected_offsets: array[int],
 ) -> tuple[int, int, int, int, int, int]: ...
 def index_batches(
     data: Buffer,

@@ -14,7 +14,7 @@ cdef enum:
 # Why a walk over batches stopped; the numbers are shared with the twin.
 cdef enum:
     WALK_END = 0  # no whole batch is left
-    WALK_SPECIAL = 1  # the next batch is compressed, transactional, a marker or about to become empty
+    WALK_SPECIAL = 1  # the next batch is compressed, transactional, a marker, empty or to be kept empty
     WALK_FULL = 2  # the map has no room for another key
     WALK_CORRUPT = 3  # the next batch is not what its header and checksum say
     WALK_NO_SPACE = 4  # the output buffer may be too small for the next batch
@@ -609,7 +609,8 @@ def filter_records(
 
 def filter_batches(
     SkimpyOffsetMap keys, const unsigned char[::1] data, Py_ssize_t position,
-    unsigned char[::1] out, Py_ssize_t written, int64_t now_ms, int64_t horizon_ms
+    unsigned char[::1] out, Py_ssize_t written, int64_t now_ms, int64_t horizon_ms,
+    const int64_t[::1] protected_offsets
 ):
     """Pass two over the plain batches of a chunk: copy or rebuild what stays into ``out``.
 
@@ -621,6 +622,7 @@ def filter_batches(
         written: how much of ``out`` is taken already.
         now_ms: the time of the pass.
         horizon_ms: the delete horizon for tombstones that get one in this pass.
+        protected_offsets: ascending; a batch that ends at one of them may not vanish (KEEP-9, 10).
 
     Returns:
         ``(position, written, why, total, kept, invalid)``: where the walk stopped, how much of ``out``
@@ -661,9 +663,15 @@ def filter_batches(
                 why = WALK_CORRUPT
                 break
             if result.kept == 0:
-                # Whether an empty batch stays is decided above: producers, high watermark.
-                why = WALK_SPECIAL
-                break
+                if _is_protected(
+                    protected_offsets, batch.base_offset + batch.last_offset_delta
+                ):
+                    why = WALK_SPECIAL
+                    break
+                total += result.total
+                invalid += result.invalid
+                position += size
+                continue
             total += result.total
             kept += result.kept
             invalid += result.invalid
@@ -682,6 +690,17 @@ def filter_batches(
             position += size
         free(verdicts)
     return position, written, why, total, kept, invalid
+
+
+cdef bint _is_protected(const int64_t[::1] protected_offsets, int64_t offset) noexcept nogil:
+    cdef Py_ssize_t low = 0, high = protected_offsets.shape[0], middle
+    while low < high:
+        middle = (low + high) // 2
+        if protected_offsets[middle] < offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low < protected_offsets.shape[0] and protected_offsets[low] == offset
 
 
 cdef void _finish_batch(

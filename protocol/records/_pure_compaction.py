@@ -6,6 +6,7 @@ this twin is a dict with the capacity, not the fixed memory, of the compiled one
 
 import hashlib
 import struct
+from array import array
 from dataclasses import dataclass
 from typing import Final
 
@@ -188,6 +189,7 @@ def filter_batches(
     written: int,
     now_ms: int,
     horizon_ms: int,
+    protected_offsets: "array[int]",
 ) -> tuple[int, int, int, int, int, int]:
     """Pass two over the plain batches of a chunk."""
     view = memoryview(data)
@@ -212,13 +214,13 @@ def filter_batches(
         if judged is None:
             why = _WALK_CORRUPT
             break
-        if not judged.staying:
+        if not judged.staying and header.last_offset in protected_offsets:
             why = _WALK_SPECIAL
             break
         total += judged.total
         kept += len(judged.staying)
         invalid += judged.invalid
-        result = _kept_batch(batch, header, judged, horizon_ms)
+        result = _kept_batch(batch, header, judged, horizon_ms) if judged.staying else b""
         out[written : written + len(result)] = result
         written += len(result)
         position += size

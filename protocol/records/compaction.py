@@ -3,7 +3,8 @@
 Pass one (``map_batches``, ``map_records``) fills a ``SkimpyOffsetMap`` with the last offset of
 each key; pass two (``filter_batches``, ``filter_records``) copies what stays. Both walk over the
 *plain* batches of a chunk and stop, with a ``WalkStop``, at what needs thought: compressed and
-transactional batches, markers, and a batch that would become empty. The compiled ones hold no GIL.
+transactional batches, markers, and a batch that must stay although it becomes empty. The compiled
+ones hold no GIL.
 
 The rules are those of Kafka's cleaner. Offsets never change; a batch that loses no record and
 needs no delete horizon is copied byte for byte.
@@ -21,7 +22,7 @@ class WalkStop(IntEnum):
     END = 0
     """No whole batch is left."""
     SPECIAL = 1
-    """The next batch is compressed, transactional, a marker, or about to become empty."""
+    """The next batch is compressed, transactional, a marker, empty, or must stay as an empty one."""
     FULL = 2
     """The map has no room for another key."""
     CORRUPT = 3

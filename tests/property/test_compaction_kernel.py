@@ -1,11 +1,13 @@
 """The compiled kernels of compaction against their Python twins and a small model."""
 
 import hashlib
+from array import array
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from seglog.protocol.records import _pure_compaction as pure
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.records.builder import build_batch
@@ -61,23 +63,35 @@ def build(specification: list) -> tuple[bytes, int]:
     return bytes(data), offset
 
 
-def run(module, data: bytes, start_offset: int, memory_bytes: int = 2400):
+def run(
+    module,
+    data: bytes,
+    start_offset: int,
+    memory_bytes: int = 2400,
+    protected: frozenset[int] = frozenset(),
+):
     """Both passes of one implementation."""
     offset_map = module.SkimpyOffsetMap(memory_bytes, 0.9)
     mapped = module.map_batches(offset_map, data, 0, start_offset)
     out = bytearray(2 * len(data) + 4096)
-    filtered = module.filter_batches(offset_map, data, 0, out, 0, NOW_MS, HORIZON_MS)
+    filtered = module.filter_batches(
+        offset_map, data, 0, out, 0, NOW_MS, HORIZON_MS, array("q", sorted(protected))
+    )
     return mapped, offset_map.size, offset_map.latest_offset, filtered, bytes(out[: filtered[1]])
 
 
-@given(batches, st.integers(0, 10), st.sampled_from([48 + 24, 120, 2400]))
+@given(
+    batches,
+    st.integers(0, 10),
+    st.sampled_from([48 + 24, 120, 2400]),
+    st.frozensets(st.integers(0, 20)),
+)
 def test_the_kernel_and_its_twin_keep_different_records(
-    specification: list, start_offset: int, memory_bytes: int
+    specification: list, start_offset: int, memory_bytes: int, protected: frozenset[int]
 ) -> None:
     data, _ = build(specification)
-    assert run(kernel, data, start_offset, memory_bytes) == run(
-        pure, data, start_offset, memory_bytes
-    )
+    arguments = (data, start_offset, memory_bytes, protected)
+    assert run(kernel, *arguments) == run(pure, *arguments)
 
 
 @given(batches, st.data())
@@ -127,15 +141,7 @@ def test_a_pass_keeps_a_superseded_record_or_loses_a_live_one(specification: lis
 
     assert mapped == (len(data), WalkStop.END)
     assert (size, latest) == (len(last), end_offset - 1)
-    if why == WalkStop.SPECIAL:  # a batch loses its last record: the cleaner decides, not the walk
-        boundary = position
-        doomed = next(iter(iter_batches(data[boundary:])))
-        assert not [
-            r
-            for r in expected
-            if r.offset in range(doomed.header.base_offset, doomed.header.next_offset)
-        ]
-        expected = [r for r in expected if r.offset < doomed.header.base_offset]
+    assert (position, why) == (len(data), WalkStop.END)
     assert [
         Written(r.offset, r.timestamp_ms, r.key, r.value)
         for batch in iter_batches(kept)
@@ -147,6 +153,18 @@ def test_a_pass_keeps_a_superseded_record_or_loses_a_live_one(specification: lis
         assert batch.header.has_delete_horizon == has_tombstone
         if has_tombstone:
             assert batch.header.delete_horizon_ms == HORIZON_MS
+
+
+def test_an_empty_batch_that_a_producer_needs_vanishes_unasked() -> None:
+    """KEEP-9, KEEP-10: the walk stops there, and only there."""
+    data = b"".join(
+        bytes(build_batch([(NOW_MS, b"k", b"v", ())], base_offset=offset)) for offset in range(4)
+    )
+    *_, (position, _, why, *_), _ = run(kernel, data, 0, protected=frozenset({1, 3}))
+    assert (position, why) == (len(data) // 4, WalkStop.SPECIAL)
+    *_, (position, _, why, *_), kept = run(kernel, data, 0)
+    assert (position, why) == (len(data), WalkStop.END)
+    assert [r.offset for batch in iter_batches(kept) for r in batch] == [3]
 
 
 @given(st.binary(max_size=300))
