@@ -22,7 +22,7 @@ class WalkStop(IntEnum):
     END = 0
     """No whole batch is left."""
     SPECIAL = 1
-    """The next batch is compressed, transactional, a marker, empty, or must stay as an empty one."""
+    """The next batch is compressed, transactional, a marker, or empty and must stay."""
     FULL = 2
     """The map has no room for another key."""
     CORRUPT = 3
