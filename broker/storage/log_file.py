@@ -30,6 +30,7 @@ class LogFile:
         "_pool",
         "_preallocated",
         "broken",
+        "has_unsynced_bytes",
         "path",
         "size",
     )
@@ -51,6 +52,7 @@ class LogFile:
         self._handle: Handle[int] | None = None
         self._preallocated = preallocated
         self._is_closed = False
+        self.has_unsynced_bytes = True  # of a file that was there before, nobody knows
 
     def __repr__(self) -> str:
         return f"LogFile({self.path!r}, size={self.size})"
@@ -83,6 +85,7 @@ class LogFile:
         if self.broken is not None:
             raise self.broken
         position = self.size
+        self.has_unsynced_bytes = True
         handle = self.acquire()
         try:
             if isinstance(data, (bytes, bytearray, memoryview)):
@@ -179,6 +182,7 @@ class LogFile:
             handle.unpin()
         removed = self.size - size
         self.size = size
+        self.has_unsynced_bytes = True
         self._preallocated = False
         return removed
 
@@ -196,12 +200,20 @@ class LogFile:
         """
         handle = self.acquire()
         try:
-            self._calls.sync(self.path, handle.value)
+            self.sync_held(handle.value)
+        finally:
+            handle.unpin()
+
+    def sync_held(self, descriptor: int) -> None:
+        """The same through a descriptor of this file that the caller holds; from any thread."""
+        if not self.has_unsynced_bytes:
+            return
+        self.has_unsynced_bytes = False  # first: what is appended meanwhile may not be covered
+        try:
+            self._calls.sync(self.path, descriptor)
         except OSError as error:
             self.broken = FileError("sync", self.path, error.strerror or str(error))
             raise self.broken from error
-        finally:
-            handle.unpin()
 
     def close(self) -> None:
         """Lets go of the descriptor, once the slices in flight are done. Idempotent."""

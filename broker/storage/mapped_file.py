@@ -151,6 +151,22 @@ class MappedFile:
         self._size = size
         self._allocated_end = min(self._allocated_end, size)
 
+    def reset(self, size: int) -> None:
+        """Makes the file if it is missing, drops its content, and gives it a size.
+
+        Raises:
+            DiskFullError, FileError: it cannot be done.
+        """
+        self._unmap()
+        try:
+            self._calls.create(self.path, 0)
+            self._calls.truncate(self.path, 0)
+            self._calls.truncate(self.path, size)
+        except OSError as error:
+            raise error_from_os("clear", self.path, error) from error
+        self._size = size
+        self._allocated_end = 0
+
     def open_for_sync(self) -> int:
         """A descriptor of its own for ``fsync`` in another thread; the caller closes it."""
         try:

@@ -138,13 +138,12 @@ class MappedIndex:
             self._truncate_to_entries(keep)
 
     def clear(self) -> None:
-        """Drops all entries and takes the full size again, whatever is in the file."""
+        """Drops all entries and takes the full size again; the file may be missing or damaged."""
         self._is_loaded = True
         self._entries = 0
         self._last = None
-        # Through zero, so that nothing of the old content can come back.
-        self._file.resize(0)
-        self._file.resize(self.max_entries * self.ENTRY.size)
+        self.has_unsynced_entries = True
+        self._file.reset(self.max_entries * self.ENTRY.size)
 
     def grow_to_max(self, max_bytes: int | None = None) -> None:
         """Makes room for appends: the file of an active segment has its full size (IDX-9).
@@ -234,7 +233,10 @@ class MappedIndex:
         self._last = self._read_last()
 
     def _put(self, row: bytes, entry: tuple[int, int]) -> None:
-        self._file.write(self._entries * self.ENTRY.size, row)
+        position = self._entries * self.ENTRY.size
+        if position + len(row) > self._file.size:
+            self.grow_to_max()  # the closing entry of a segment that was trimmed without one
+        self._file.write(position, row)
         self._entries += 1
         self._last = entry
         self.has_unsynced_entries = True

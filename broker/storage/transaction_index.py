@@ -36,7 +36,6 @@ class TransactionIndex:
         self._file_system = file_system
         self._file: LogFile | None = None
         self._entries: list[AbortedTransaction] | None = [] if create else None
-        self.has_unsynced_entries = False
         if create and file_system.exists(path):
             file_system.unlink(path)
 
@@ -64,7 +63,6 @@ class TransactionIndex:
             )
         self._open(create=True).append(_ENTRY.pack(_VERSION, *transaction))
         entries.append(transaction)
-        self.has_unsynced_entries = True
 
     def all(self) -> list[AbortedTransaction]:
         """All entries, in order."""
@@ -118,16 +116,15 @@ class TransactionIndex:
                     f"last offset {entry.last_offset} is below the base offset {self.base_offset}",
                 )
 
-    def open_file(self) -> LogFile | None:
-        """The file for a sync, None if there is none."""
-        return self._open(create=False) if self._file is not None or self.exists() else None
+    def unsynced_file(self) -> LogFile | None:
+        """The file, if something was added that may not be on disk yet."""
+        return self._file if self._file is not None and self._file.has_unsynced_bytes else None
 
     def sync(self) -> None:
         """Waits until all entries are on disk."""
-        file = self.open_file()
+        file = self.unsynced_file()
         if file is not None:
             file.sync()
-        self.has_unsynced_entries = False
 
     def renamed(self, path: str) -> None:
         """Takes note that the file was renamed."""

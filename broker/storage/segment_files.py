@@ -1,0 +1,216 @@
+"""The four files of a segment: made, renamed, synced, closed and deleted together.
+
+The order of operations matters for the loader: an index without its data file is deleted at the
+next start, so the data file is always the first to be renamed or removed.
+"""
+
+from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError
+from seglog.broker.storage.file_pool import Handle
+from seglog.broker.storage.files import FileSystem, LogFile
+from seglog.broker.storage.layout import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
+from seglog.broker.storage.mapped_index import MappedIndex
+from seglog.broker.storage.offset_index import OffsetIndex
+from seglog.broker.storage.time_index import TimeIndex
+from seglog.broker.storage.transaction_index import TransactionIndex
+
+
+class SegmentFiles:
+    """Data file and indexes of one segment.
+
+    Args:
+        directory: the partition's folder.
+        max_index_bytes: the most an offset or time index may take.
+        suffix: what follows the ordinary suffix of every file, e.g. ``.cleaned``.
+        create: make the files, empty.
+        preallocate_bytes: the size at which a new data file is made.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        max_index_bytes: int,
+        suffix: str = "",
+        create: bool = False,
+        preallocate_bytes: int = 0,
+    ) -> None:
+        self.base_offset = base_offset
+        self.directory = directory
+        self.suffix = suffix
+        self._file_system = file_system
+        path_of = self.path_of
+        try:
+            self.log = file_system.open_log(
+                path_of(LOG_SUFFIX), create=create, preallocate_bytes=preallocate_bytes
+            )
+            self.offset_index = OffsetIndex(
+                file_system,
+                path_of(OFFSET_INDEX_SUFFIX),
+                base_offset,
+                max_index_bytes,
+                create=create,
+            )
+            self.time_index = TimeIndex(
+                file_system,
+                path_of(TIME_INDEX_SUFFIX),
+                base_offset,
+                max_index_bytes,
+                create=create,
+            )
+            self.transaction_index = TransactionIndex(
+                file_system, path_of(TRANSACTION_INDEX_SUFFIX), base_offset, create=create
+            )
+        except DiskFullError:
+            if create:
+                self._unlink_all()
+            raise
+
+    def path_of(self, kind: str) -> str:
+        """The path of one of the files; ``kind`` is its ordinary suffix."""
+        return segment_path(self.directory, self.base_offset, kind + self.suffix)
+
+    @property
+    def modified_ms(self) -> int:
+        """When the data file was last written."""
+        return self._file_system.modified_ms(self.log.path)
+
+    def set_modified_ms(self, modified_ms: int) -> None:
+        """Sets that time, for a segment that takes the place of older ones (SEG-2)."""
+        for path in (self.log.path, self.offset_index.path, self.time_index.path):
+            self._file_system.set_modified_ms(path, modified_ms)
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Renames all files, e.g. from ``.cleaned`` to ``.swap``; open maps and slices stay valid.
+
+        The caller syncs the directory where the order of names on disk matters.
+
+        Raises:
+            ValueError: the files do not have the suffix ``old``.
+            FileError: a file could not be renamed.
+        """
+        if self.suffix != old:
+            raise ValueError(f"{self.log.path} has the suffix {self.suffix!r}, not {old!r}")
+        before = [self.path_of(kind) for kind in SEGMENT_SUFFIXES]
+        self.suffix = new
+        for kind, source in zip(SEGMENT_SUFFIXES, before, strict=True):
+            target = self.path_of(kind)
+            try:
+                self._file_system.rename(source, target)
+            except MissingFileError:
+                if kind == LOG_SUFFIX:
+                    self.suffix = old
+                    raise
+            self._renamed(kind, target)
+
+    def moved(self, directory: str) -> None:
+        """Takes note that the partition's folder was renamed."""
+        self.directory = directory
+        for kind in SEGMENT_SUFFIXES:
+            self._renamed(kind, self.path_of(kind))
+
+    def _renamed(self, kind: str, path: str) -> None:
+        if kind == LOG_SUFFIX:
+            self.log.path = path
+        elif kind == OFFSET_INDEX_SUFFIX:
+            self.offset_index.renamed(path)
+        elif kind == TIME_INDEX_SUFFIX:
+            self.time_index.renamed(path)
+        else:
+            self.transaction_index.renamed(path)
+
+    def trim(self) -> None:
+        """Cuts indexes and data file to their content."""
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.log.trim()
+
+    def close(self) -> None:
+        """Trims what was in use and lets go of everything; slices in flight stay valid."""
+        try:
+            self.log.trim()
+            self.offset_index.close()
+            self.time_index.close()
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Lets go of everything, as it is."""
+        self.log.close()
+        self.offset_index.release()
+        self.time_index.release()
+        self.transaction_index.close()
+
+    def delete(self) -> None:
+        """Removes the files; slices in flight stay valid.
+
+        Raises:
+            FileError: a file could not be removed.
+        """
+        self.release()
+        self._unlink_all()
+
+    def _unlink_all(self) -> None:
+        for kind in SEGMENT_SUFFIXES:
+            self._file_system.unlink(self.path_of(kind), missing_ok=True)
+
+    def begin_sync(self, *, with_indexes: bool = True) -> "SegmentSync":
+        """What a worker thread needs to put this segment on disk; to be released."""
+        return SegmentSync(self._file_system, self, with_indexes=with_indexes)
+
+
+class SegmentSync:
+    """The files of one segment, held open for a sync in another thread.
+
+    The owner makes it and releases it; ``run`` may be called from any thread meanwhile. Appends go
+    on and are not covered.
+    """
+
+    def __init__(self, file_system: FileSystem, files: SegmentFiles, *, with_indexes: bool) -> None:
+        self._file_system = file_system
+        self._log_files: list[tuple[LogFile, Handle[int]]] = []
+        self._indexes: list[tuple[MappedIndex, int]] = []
+        try:
+            self._hold(files, with_indexes=with_indexes)
+        except FileError:
+            self.release()
+            raise
+
+    def _hold(self, files: SegmentFiles, *, with_indexes: bool) -> None:
+        self._log_files.append((files.log, files.log.acquire()))
+        if with_indexes:
+            for index in (files.offset_index, files.time_index):
+                if index.has_unsynced_entries:
+                    self._indexes.append((index, index.open_for_sync()))
+                    index.has_unsynced_entries = False
+        transactions = files.transaction_index.unsynced_file()
+        if transactions is not None:
+            self._log_files.append((transactions, transactions.acquire()))
+
+    def run(self) -> None:
+        """Syncs data, offset index, time index, transaction index, in this order (FLUSH-2).
+
+        Raises:
+            FileError: what is on disk is unknown.
+        """
+        (log, handle), *rest = self._log_files
+        log.sync_held(handle.value)
+        for index, descriptor in self._indexes:
+            self._file_system.sync_descriptor(index.path, descriptor)
+        for file, handle in rest:
+            file.sync_held(handle.value)
+
+    def release(self) -> None:
+        """Lets the descriptors go. Idempotent."""
+        while self._log_files:
+            self._log_files.pop()[1].unpin()
+        while self._indexes:
+            self._file_system.close_descriptor(self._indexes.pop()[1])

@@ -1,0 +1,266 @@
+"""Keeps the indexes of a segment in step with its data file.
+
+Which batch gets an entry depends on nothing but the batches before it and
+``index.interval.bytes``: appending, recovering and rebuilding run the same code and give the same
+entries, also across a restart.
+
+Entries are hints that are checked where they are used: the batch that an entry points to must end
+with the entry's offset. If it does not, or a file is damaged in a way that its size or its ends
+show, the indexes are rebuilt from the data file on the spot, with one line in the log.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from seglog.broker.storage.batch_walk import (
+    SCAN_WINDOW_BYTES,
+    BatchExtent,
+    Step,
+    find_batch,
+    walk_batches,
+)
+from seglog.broker.storage.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    DiskFullError,
+    MissingFileError,
+    SegmentOverflowError,
+)
+from seglog.broker.storage.offset_index import OffsetPosition
+from seglog.broker.storage.segment_files import SegmentFiles
+from seglog.protocol.records.batch import BatchHeader
+from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class SegmentIndexes:
+    """Offset index and time index of one segment, and what they say about it.
+
+    Attributes:
+        interval_bytes: bytes of data between two entries.
+        max_timestamp_ms: the greatest timestamp of the segment, -1 if no record has one; valid
+            after ``load``.
+        max_timestamp_offset: the last offset of the batch that carries it.
+    """
+
+    def __init__(self, files: SegmentFiles, interval_bytes: int, *, is_new: bool) -> None:
+        self.interval_bytes = interval_bytes
+        self.is_loaded = is_new
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = files.base_offset
+        self._files = files
+        self._base_offset = files.base_offset
+        self._log = files.log
+        self._offset_index = files.offset_index
+        self._time_index = files.time_index
+        self._indexed_position = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one of the two takes no further entry."""
+        return self._offset_index.is_full or self._time_index.is_full
+
+    # ---- accounting
+
+    def account(self, header: BatchHeader, position: int) -> None:
+        """Notes the batch that lies at ``position``, and adds entries when they are due (IDX-1)."""
+        if header.max_timestamp > self.max_timestamp_ms:
+            self.max_timestamp_ms = header.max_timestamp
+            self.max_timestamp_offset = header.base_offset + header.last_offset_delta
+        if position - self._indexed_position > self.interval_bytes:
+            self._add_entries(header.base_offset + header.last_offset_delta, position)
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        # An entry may be left out: without room or disk space the next batch tries again.
+        if self.is_full:
+            return
+        try:
+            self._offset_index.append(last_offset, position)
+            self._indexed_position = position
+            self._time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+        except DiskFullError as error:
+            LOGGER.warning("an index entry was left out: %s", error)
+
+    def add_closing_entry(self) -> None:
+        """Makes the greatest timestamp the last entry of the time index (ROLL-8).
+
+        Raises:
+            DiskFullError: there is no space for it; the index must not be trusted after a restart.
+        """
+        if self.is_loaded:
+            self._time_index.maybe_append(
+                self.max_timestamp_ms, self.max_timestamp_offset, skip_full_check=True
+            )
+
+    def prepare_for_appends(self, max_index_bytes: int) -> None:
+        """Gives the files their full size and a reserved slot (IDX-9)."""
+        self.load()
+        self._offset_index.grow_to_max(max_index_bytes)
+        self._time_index.grow_to_max(max_index_bytes)
+
+    def forget_from(self, offset: int) -> None:
+        """Drops the entries with that offset or a greater one."""
+        self.load()
+        self._offset_index.truncate_to(offset)
+        self._time_index.truncate_to(offset)
+
+    def reload_after_cut(self) -> None:
+        """Finds the greatest timestamp anew: the last entry, and the tail behind it (TRUNC-8)."""
+        self._take_last_entries()
+        for step in self.walk_from(self.max_timestamp_offset):
+            header = step.header()
+            if header.max_timestamp > self.max_timestamp_ms:
+                self.max_timestamp_ms = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+
+    # ---- looking up
+
+    def find(self, offset: int, from_position: int = 0) -> BatchExtent | None:
+        """The first batch whose last offset is >= ``offset``, None if there is none."""
+        if not self.is_loaded:
+            self.load()
+        entry = self._offset_index.lookup(offset)
+        log = self._log
+        if entry.position <= from_position:
+            return find_batch(log, from_position, log.size, offset)
+        try:
+            return find_batch(log, entry.position, log.size, offset, entry.offset)
+        except CorruptIndexError as error:
+            self._heal(error.reason)
+        return find_batch(log, from_position, log.size, offset)
+
+    def walk_from(self, offset: int) -> Iterator[Step]:
+        """Batches up to the end of the file; begins at or before the one that holds ``offset``."""
+        self.load()
+        return walk_batches(
+            self._log, self.trusted_position(self._offset_index.lookup(offset)), self._log.size
+        )
+
+    def trusted_position(self, entry: OffsetPosition | None) -> int:
+        """The position of an entry, once it is known that the batch is there; else 0."""
+        if entry is None or entry.position == 0:
+            return 0
+        log = self._log
+        try:
+            find_batch(log, entry.position, log.size, entry.offset, entry.offset)
+        except CorruptIndexError as error:
+            self._heal(error.reason)
+            return 0
+        return entry.position
+
+    # ---- checking and rebuilding
+
+    def load(self) -> None:
+        """Looks at the indexes before their first use, and rebuilds them if they are damaged."""
+        if self.is_loaded:
+            return
+        try:
+            self.check()
+        except (CorruptIndexError, MissingFileError) as error:
+            self._heal(str(error))
+            return
+        self._take_last_entries()
+        self.is_loaded = True
+
+    def check(self, *, every_entry: bool = False) -> None:
+        """Compares the indexes with each other and with the data file.
+
+        Looks at sizes, at both ends, and at the batches that the last entries tell of; the cost
+        does not depend on the size of the segment, unless ``every_entry`` asks for their order.
+
+        Raises:
+            CorruptIndexError, MissingFileError: the indexes must be rebuilt.
+        """
+        size = self._log.size
+        for index in (self._offset_index, self._time_index):
+            if every_entry:
+                index.check_order(size)
+            else:
+                index.sanity_check(size)
+        try:
+            self._check_offset_index()
+            self._check_time_index()
+        except CorruptLogError as error:
+            raise CorruptIndexError(self._offset_index.path, error.reason) from error
+
+    def _check_offset_index(self) -> None:
+        entry = self._offset_index.last_entry
+        if entry is not None:
+            find_batch(self._log, entry.position, self._log.size, entry.offset, entry.offset)
+            return
+        for step in walk_batches(self._log, 0, self._log.size):
+            if step.position > self.interval_bytes:
+                raise CorruptIndexError(
+                    self._offset_index.path,
+                    f"it is empty, although a batch is at position {step.position}",
+                )
+
+    def _check_time_index(self) -> None:
+        last = self._time_index.last_entry
+        if last.timestamp_ms == NO_TIMESTAMP:
+            first = next(walk_batches(self._log, 0, self._log.size), None)
+            if first is not None and first.header().max_timestamp != NO_TIMESTAMP:
+                raise CorruptIndexError(
+                    self._time_index.path, "it is empty, although records have timestamps"
+                )
+            return
+        entry = self._offset_index.lookup(last.offset)
+        for step in walk_batches(self._log, entry.position, self._log.size):
+            header = step.header()
+            if header.last_offset >= last.offset:
+                if header.base_offset <= last.offset and header.max_timestamp == last.timestamp_ms:
+                    return
+                break
+        raise CorruptIndexError(
+            self._time_index.path,
+            f"no batch at offset {last.offset} has the timestamp {last.timestamp_ms} "
+            "of its last entry",
+        )
+
+    def clear(self) -> None:
+        """Drops all entries, whatever state the files are in."""
+        self._offset_index.clear()
+        self._time_index.clear()
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = self._base_offset
+        self._indexed_position = 0
+        self.is_loaded = True
+
+    def rebuild(self) -> int:
+        """Builds both indexes from the headers of the data file; returns where the batches end.
+
+        Checksums are not looked at and nothing is cut off: this is for a segment whose data is
+        trusted.
+
+        Raises:
+            SegmentOverflowError: the offsets span more than 2^31-1.
+        """
+        self.clear()
+        end = 0
+        try:
+            for step in walk_batches(self._log, 0, self._log.size, SCAN_WINDOW_BYTES):
+                header = step.header()
+                if not 0 <= header.last_offset - self._base_offset <= INT32_MAX:
+                    raise SegmentOverflowError(
+                        self._log.path, self._base_offset, header.last_offset, step.position
+                    )
+                self.account(header, step.position)
+                end = step.position + header.size_bytes
+        except CorruptLogError as error:
+            LOGGER.warning("%s: what follows is not indexed", error)
+        return end
+
+    def _heal(self, reason: str) -> None:
+        LOGGER.warning("rebuilding the indexes of %s: %s", self._log.path, reason)
+        self.rebuild()
+        self.add_closing_entry()
+        self._files.trim()
+
+    def _take_last_entries(self) -> None:
+        last = self._offset_index.last_entry
+        self._indexed_position = 0 if last is None else last.position
+        latest = self._time_index.last_entry
+        self.max_timestamp_ms = latest.timestamp_ms
+        self.max_timestamp_offset = latest.offset

@@ -1,0 +1,130 @@
+"""The segments of one log, ordered by base offset."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.segment import LogSegment
+
+
+class LogSegments:
+    """An ordered map from base offset to segment; the last one is the active one.
+
+    Iteration is over a snapshot, so that a loop may remove segments.
+    """
+
+    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
+        self._segments: list[LogSegment] = []
+        self._base_offsets: list[int] = []
+        for segment in segments:
+            self.add(segment)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(tuple(self._segments))
+
+    def __contains__(self, base_offset: object) -> bool:
+        return isinstance(base_offset, int) and self.get(base_offset) is not None
+
+    def __repr__(self) -> str:
+        return f"LogSegments({self._base_offsets})"
+
+    @property
+    def active(self) -> LogSegment:
+        """The segment that takes appends; there is always one in a loaded log."""
+        return self._segments[-1]
+
+    @property
+    def first(self) -> LogSegment | None:
+        """The oldest segment."""
+        return self._segments[0] if self._segments else None
+
+    @property
+    def last(self) -> LogSegment | None:
+        """The newest segment."""
+        return self._segments[-1] if self._segments else None
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """The base offsets, ascending."""
+        return list(self._base_offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches in all segments."""
+        return sum(segment.log.size for segment in self._segments)
+
+    def add(self, segment: LogSegment) -> LogSegment | None:
+        """Adds a segment; returns the one of the same base offset that it replaces."""
+        number = bisect_left(self._base_offsets, segment.base_offset)
+        if number < len(self._segments) and self._base_offsets[number] == segment.base_offset:
+            replaced = self._segments[number]
+            self._segments[number] = segment
+            return replaced
+        self._base_offsets.insert(number, segment.base_offset)
+        self._segments.insert(number, segment)
+        return None
+
+    def remove(self, base_offset: int) -> LogSegment | None:
+        """Takes a segment out; returns it, None if there is none of that base offset."""
+        number = bisect_left(self._base_offsets, base_offset)
+        if number == len(self._segments) or self._base_offsets[number] != base_offset:
+            return None
+        del self._base_offsets[number]
+        return self._segments.pop(number)
+
+    def clear(self) -> list[LogSegment]:
+        """Takes all segments out."""
+        removed = self._segments
+        self._segments, self._base_offsets = [], []
+        return removed
+
+    def get(self, base_offset: int) -> LogSegment | None:
+        """The segment of exactly that base offset."""
+        number = bisect_left(self._base_offsets, base_offset)
+        if number < len(self._segments) and self._base_offsets[number] == base_offset:
+            return self._segments[number]
+        return None
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The segment with the greatest base offset <= ``offset``."""
+        number = bisect_right(self._base_offsets, offset) - 1
+        return self._segments[number] if number >= 0 else None
+
+    def lower(self, base_offset: int) -> LogSegment | None:
+        """The segment with the greatest base offset < ``base_offset``."""
+        number = bisect_left(self._base_offsets, base_offset) - 1
+        return self._segments[number] if number >= 0 else None
+
+    def higher(self, base_offset: int) -> LogSegment | None:
+        """The segment with the smallest base offset > ``base_offset``."""
+        number = bisect_right(self._base_offsets, base_offset)
+        return self._segments[number] if number < len(self._segments) else None
+
+    def higher_all(self, base_offset: int) -> list[LogSegment]:
+        """All segments with a base offset > ``base_offset``."""
+        return self._segments[bisect_right(self._base_offsets, base_offset) :]
+
+    def values(self, from_offset: int, to_offset: int) -> list[LogSegment]:
+        """The segments that overlap the offsets [from_offset, to_offset)."""
+        if from_offset >= to_offset:
+            return []
+        start = max(bisect_right(self._base_offsets, from_offset) - 1, 0)
+        return self._segments[start : bisect_left(self._base_offsets, to_offset)]
+
+    def sealed(self) -> list[LogSegment]:
+        """All but the active one."""
+        return self._segments[:-1]
+
+    def close(self) -> None:
+        """Closes all segments; the first failure is raised when all were tried."""
+        failure: StorageError | None = None
+        for segment in self._segments:
+            try:
+                segment.close()
+            except StorageError as error:  # raised below, once every file is closed
+                failure = failure or error
+        if failure is not None:
+            raise failure
