@@ -1,0 +1,1 @@
+"""Declarations of the messages, one module per operation or small family."""

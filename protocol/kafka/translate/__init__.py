@@ -1,0 +1,1 @@
+"""From messages of each version to typed requests and responses and back, by family."""

@@ -1,0 +1,81 @@
+"""All operations of the Kafka dialect, and what a broker offers of them."""
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from seglog.protocol.api import ApiKey
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.kafka.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from seglog.protocol.kafka.translate import (
+    cluster,
+    configs,
+    fetch,
+    group_admin,
+    group_offsets,
+    membership,
+    offsets_by_time,
+    produce,
+    producers,
+    topics,
+)
+from seglog.protocol.kafka.translate.operation import Operation
+
+AnyOperation: TypeAlias = Operation[Any, Any, Any, Any]
+
+ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
+    *produce.OPERATIONS,
+    *fetch.OPERATIONS,
+    *offsets_by_time.OPERATIONS,
+    *topics.OPERATIONS,
+    *configs.OPERATIONS,
+    *cluster.OPERATIONS,
+    *membership.OPERATIONS,
+    *group_offsets.OPERATIONS,
+    *group_admin.OPERATIONS,
+    *producers.OPERATIONS,
+)
+OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {
+    int(operation.key): operation for operation in ALL_OPERATIONS
+}
+
+
+class Offer:
+    """The operations that a broker offers; one object for all of its connections.
+
+    Only these are listed in the answer to ApiVersions: clients begin to use what is listed. One
+    that can be read but is not offered is refused in words that its sender understands.
+
+    Args:
+        implemented: the operations that have a handler. Keys without a Kafka message (seglog's own)
+            are left out; ApiVersions is always there, it needs no handler.
+    """
+
+    def __init__(self, implemented: Iterable[ApiKey]) -> None:
+        self._offered = frozenset(int(key) for key in implemented if int(key) in OPERATION_OF_KEY)
+        self.table: Final = self._build_table()
+
+    def serves(self, operation: AnyOperation, version: int) -> bool:
+        """Whether a handler may see the operation in this version."""
+        return operation.key in self._offered and version >= operation.oldest_served
+
+    def answer(self, error: ErrorCode) -> ApiVersionsResponse:
+        """The answer to ApiVersions; with the table, unless the request itself was wrong."""
+        return ApiVersionsResponse(
+            error_code=error,
+            api_keys=[] if error is ErrorCode.INVALID_REQUEST else self.table,
+            throttle_time_ms=0,
+        )
+
+    def _build_table(self) -> list[ApiVersion]:
+        ranges = {key: OPERATION_OF_KEY[key].versions for key in self._offered}
+        ranges[ApiKey.API_VERSIONS] = ApiVersionsRequest.versions
+        # Produce is listed from version 0 on although versions 0 to 2 are refused: older librdkafka
+        # takes their absence for "no compression" (KAFKA-18659).
+        return [
+            ApiVersion(api_key=key, min_version=ranges[key].first, max_version=ranges[key].last)
+            for key in sorted(ranges)
+        ]

@@ -1,0 +1,132 @@
+"""One operation of the Kafka dialect: its messages, and how they become typed requests.
+
+Versions end here. A handler sees a request of ``seglog.protocol.api`` and answers with a response
+of it; where a version cannot say what the response says, the translation maps it: an error code
+that came with a later version becomes the one that it replaced.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Generic, Protocol, TypeVar
+
+from seglog.protocol.api import ApiKey
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.kafka import codec
+from seglog.protocol.kafka.codec import Part
+from seglog.protocol.kafka.schema import Message
+from seglog.protocol.kafka.versions import VersionRange
+
+AskedT = TypeVar("AskedT", bound=Message)
+AnsweredT = TypeVar("AnsweredT", bound=Message)
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class Withholding(Generic[RequestT, ResponseT, ResultT]):
+    """Parts of a request that its version must not ask for.
+
+    ``take`` removes them from the request before a handler sees it and returns their refusals;
+    ``put_back`` adds these to the response.
+    """
+
+    take: Callable[[RequestT, int], list[ResultT]]
+    put_back: Callable[[ResponseT, list[ResultT]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[AskedT, AnsweredT, RequestT, ResponseT]):
+    """How one operation is read and written.
+
+    Attributes:
+        key: its number.
+        request_message, response_message: their declarations.
+        read: makes a typed request of a decoded message.
+        write: makes a message of a typed response.
+        fail: the response that refuses a whole request with one error.
+        withholding: see there.
+        fast_decode: reads a usual request without a message between; None where it is unusual.
+        fast_encode: writes a usual response likewise.
+        oldest_served: where it is newer than the oldest declared version; older ones are refused.
+    """
+
+    key: ApiKey
+    request_message: type[AskedT]
+    response_message: type[AnsweredT]
+    read: Callable[[AskedT, int], RequestT]
+    write: Callable[[ResponseT, int], AnsweredT]
+    fail: Callable[[RequestT, ErrorCode, str | None], ResponseT]
+    withholding: Withholding[RequestT, ResponseT, Any] | None = None
+    fast_decode: Callable[[memoryview, int, int], RequestT | None] | None = None
+    fast_encode: Callable[[ResponseT, int], list[Part] | None] | None = None
+    oldest_served: int = 0
+
+    @property
+    def versions(self) -> VersionRange:
+        """The versions that can be read and answered, if only to refuse them."""
+        return self.request_message.versions
+
+    def decode(self, frame: memoryview, position: int, version: int) -> RequestT:
+        """Read the body at ``position``; raises ``ProtocolError`` where it is malformed."""
+        if self.fast_decode is not None:
+            request = self.fast_decode(frame, position, version)
+            if request is not None:
+                return request
+        message, _ = codec.decode(self.request_message, version, frame, position)
+        return self.read(message, version)
+
+    def encode(self, response: ResponseT, version: int) -> list[Part]:
+        """Write a body; raises ``ProtocolError`` where a value does not fit its field."""
+        if self.fast_encode is not None:
+            parts = self.fast_encode(response, version)
+            if parts is not None:
+                return parts
+        return codec.encode(self.write(response, version), version)
+
+
+class OfTopic(Protocol):
+    """A part of a request or response that is about one partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+
+OfTopicT = TypeVar("OfTopicT", bound=OfTopic)
+
+
+def by_topic(entries: Iterable[OfTopicT]) -> dict[str, list[OfTopicT]]:
+    """Entries by the name of their topic, as Kafka's messages nest them; order is kept."""
+    grouped: dict[str, list[OfTopicT]] = {}
+    for entry in entries:
+        grouped.setdefault(entry.topic, []).append(entry)
+    return grouped
+
+
+class OfIdentifiedTopic(OfTopic, Protocol):
+    """The same where newer versions name the topic by its id."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+
+OfIdentifiedTopicT = TypeVar("OfIdentifiedTopicT", bound=OfIdentifiedTopic)
+
+
+def runs_of_topic(
+    entries: Iterable[OfIdentifiedTopicT],
+) -> Iterator[tuple[tuple[str, bytes], Iterator[OfIdentifiedTopicT]]]:
+    """Neighbouring entries of the same topic under its name and id; either may be missing."""
+    return groupby(entries, key=lambda entry: (entry.topic, entry.topic_id))
+
+
+def older_error(
+    error: ErrorCode, version: int, ladder: Mapping[ErrorCode, tuple[int, ErrorCode]]
+) -> ErrorCode:
+    """The error as ``version`` knows it.
+
+    ``ladder`` gives the version that introduced an error, and the one that stood for it before.
+    """
+    step = ladder.get(error)
+    return step[1] if step is not None and version < step[0] else error
