@@ -3,7 +3,9 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.long cimport PyLong_CheckExact
+from cpython.number cimport PyNumber_Index
+from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -44,9 +46,20 @@ cdef int raise_too_large() except -1:
     raise records_too_large()
 
 
+cdef int check_count(Py_ssize_t record_count) except -1:
+    if record_count < 0:
+        raise_malformed(FAULT_NEGATIVE_COUNT, record_count)
+    return 0
+
+
 cdef inline object as_bytes(object data):
     # memoryview() refuses str and int, which bytes() would take for something else.
     return data if isinstance(data, bytes) else bytes(memoryview(data))
+
+
+cdef inline int64_t as_int64(object number) except? -1:
+    # A cast alone would take a float and cut it off.
+    return <int64_t>(number if PyLong_CheckExact(number) else PyNumber_Index(number))
 
 
 # --- encoding ---------------------------------------------------------------------------------
@@ -110,9 +123,9 @@ def encode_records(records, Py_ssize_t reserve_bytes=0, offset_deltas=None, base
     if deltas is not None and len(deltas) != count:
         raise ValueError(f"{len(deltas)} offset deltas for {count} records")
     if base_timestamp is not None:
-        base = base_timestamp
+        base = as_int64(base_timestamp)
     elif count:
-        base = items[0][0]
+        base = as_int64(items[0][0])
     capacity = reserve_bytes + 64 * count
     out = PyByteArray_FromStringAndSize(NULL, capacity)
     target = <unsigned char*>PyByteArray_AS_STRING(out)
@@ -120,10 +133,10 @@ def encode_records(records, Py_ssize_t reserve_bytes=0, offset_deltas=None, base
         item = items[index] if type(items[index]) is tuple else tuple(items[index])
         if len(item) != 4:
             raise ValueError(f"record {index} has {len(item)} fields instead of 4")
-        timestamp = item[0]
+        timestamp = as_int64(item[0])
         key = item[1]
         value = item[2]
-        offset_delta = index if deltas is None else <int32_t>deltas[index]
+        offset_delta = index if deltas is None else <int32_t>PyNumber_Index(deltas[index])
         key_bytes = value_bytes = -1
         header_bytes = header_count = 0
         if key is not None:
@@ -239,6 +252,7 @@ def decode_records(
     cdef object record, key, value
     cdef tuple headers
     cdef list out = []
+    check_count(record_count)
     if (
         not issubclass(record_type, tuple)
         or len(getattr(record_type, "_fields", ())) != RECORD_FIELDS
@@ -376,6 +390,7 @@ def scan_records(
     cdef const unsigned char* area
     cdef int fault
     cdef tuple null_keys = (), bad_timestamps = ()
+    check_count(record_count)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         area = <const unsigned char*>view.buf
@@ -443,6 +458,7 @@ def find_timestamp(
     cdef Py_ssize_t index = 0
     cdef int64_t offset_delta = 0, timestamp = 0
     cdef int fault
+    check_count(record_count)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:
@@ -562,6 +578,7 @@ def rewrite_records(
     cdef RewritePlan plan
     cdef unsigned char* target
     cdef int fault
+    check_count(record_count)
     if keep_mask is not None:
         mask_bytes = bytes(memoryview(keep_mask))  # a private copy that nobody can shrink
         if len(mask_bytes) != record_count:

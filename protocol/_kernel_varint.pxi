@@ -22,6 +22,7 @@ cdef enum:
     FAULT_MISSING_RECORDS = 10
     FAULT_BYTES_LEFT = 11
     FAULT_CHANGED = 12
+    FAULT_NEGATIVE_COUNT = 13
 
     # Fewest bytes after the length field: attributes, two deltas, two lengths, the header count.
     MIN_RECORD_BODY_BYTES = 6

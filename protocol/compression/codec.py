@@ -81,15 +81,11 @@ class BoundedOutput:
         """How much to inflate next: one byte more than may come shows that too much comes."""
         return min(DECOMPRESSION_CHUNK_BYTES, self._max_bytes - self.size + 1)
 
-    def expect(self, size: int) -> None:
-        """Refuse a chunk of ``size`` bytes before it is inflated, where it would be too much."""
-        if size > self._max_bytes - self.size:
-            raise DecompressedTooLargeError(self._codec, self._max_bytes)
-
     def add(self, chunk: bytes) -> None:
         """Take the next chunk; raises DecompressedTooLargeError above the bound."""
-        self.expect(len(chunk))
         self.size += len(chunk)
+        if self.size > self._max_bytes:
+            raise DecompressedTooLargeError(self._codec, self._max_bytes)
         if self._whole is not None:
             self._whole += chunk
         elif self._first:

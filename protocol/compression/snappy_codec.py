@@ -7,11 +7,16 @@ Snappy's own framing format (``ff 06 00 00 sNaPpY``) is in no client's use.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from cramjam import DecompressionError, snappy
 
-from seglog.protocol.compression.codec import BoundedOutput, Codec, CorruptCompressionError
+from seglog.protocol.compression.codec import (
+    Codec,
+    CorruptCompressionError,
+    DecompressedTooLargeError,
+)
 from seglog.protocol.types import Buffer
 
 LEVELS: Final = range(0)
@@ -35,16 +40,26 @@ def compress(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy
 
 
 def decompress(data: memoryview, max_bytes: int) -> bytes | memoryview:
-    """Read either way of writing."""
-    output = BoundedOutput(Codec.SNAPPY, max_bytes)
-    if bytes(data[: len(_MAGIC)]) == _MAGIC:
-        _inflate_blocks(data, output)
-    else:
-        _inflate_block(data, output)
-    return output.content()
+    """Read either way of writing. The sizes that the blocks announce are added up beforehand."""
+    is_framed = bytes(data[: len(_MAGIC)]) == _MAGIC
+    try:
+        total = sum(_announced_bytes(block) for block in _blocks(data, is_framed))
+        if total > max_bytes:
+            raise DecompressedTooLargeError(Codec.SNAPPY, max_bytes)
+        output = memoryview(bytearray(total))
+        position = 0
+        for block in _blocks(data, is_framed):
+            position += snappy.decompress_raw_into(block, output[position:])
+    except DecompressionError as error:
+        raise CorruptCompressionError(Codec.SNAPPY, error) from error
+    return output
 
 
-def _inflate_blocks(data: memoryview, output: BoundedOutput) -> None:
+def _blocks(data: memoryview, is_framed: bool) -> Iterator[memoryview]:
+    """Yield the raw blocks: the whole, or those of the framing."""
+    if not is_framed:
+        yield data
+        return
     # The version words are not looked at: some producers write them little-endian.
     position = len(_HEADER)
     if position > len(data):
@@ -55,21 +70,19 @@ def _inflate_blocks(data: memoryview, output: BoundedOutput) -> None:
         (length,) = _BLOCK_LENGTH.unpack_from(data, position)
         if length == _MAGIC_AS_LENGTH:  # another stream was written behind the first one
             position += len(_HEADER)
+            if position > len(data):
+                raise CorruptCompressionError(Codec.SNAPPY, "it ends in a header")
             continue
         position += _BLOCK_LENGTH.size
         if length > len(data) - position:
             raise CorruptCompressionError(Codec.SNAPPY, f"a block of {length} bytes is cut off")
-        _inflate_block(data[position : position + length], output)
+        yield data[position : position + length]
         position += length
 
 
-def _inflate_block(block: memoryview, output: BoundedOutput) -> None:
-    """Inflate a raw block, whose announced size is checked before anything is allocated for it."""
-    try:
-        size = snappy.decompress_raw_len(block)
-        if size > _EXPANSION_MAX * len(block):
-            raise CorruptCompressionError(Codec.SNAPPY, f"{len(block)} bytes cannot hold {size}")
-        output.expect(size)
-        output.add(bytes(snappy.decompress_raw(block)))
-    except DecompressionError as error:
-        raise CorruptCompressionError(Codec.SNAPPY, error) from error
+def _announced_bytes(block: memoryview) -> int:
+    """Return what a raw block says it inflates to, if that is possible at all."""
+    size: int = snappy.decompress_raw_len(block)
+    if size > _EXPANSION_MAX * len(block):
+        raise CorruptCompressionError(Codec.SNAPPY, f"{len(block)} bytes cannot hold {size}")
+    return size

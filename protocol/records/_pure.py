@@ -5,6 +5,7 @@ tests hold the two against each other. ``data`` is always the (decompressed) rec
 batch, and nothing else. A structure that is not sound raises RecordError(INVALID_RECORD).
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
@@ -128,6 +129,11 @@ def _parse_record(area: bytes, position: int, end: int) -> _RecordFields:
     )  # fmt: skip
 
 
+def _check_count(record_count: int) -> None:
+    if record_count < 0:
+        raise malformed_records(RecordFault.NEGATIVE_COUNT, record_count)
+
+
 def _walk(area: bytes, record_count: int, *, to_end: bool = True) -> Iterator[_RecordFields]:
     """Yield ``record_count`` records; with ``to_end`` they must fill the area exactly."""
     position = 0
@@ -139,7 +145,7 @@ def _walk(area: bytes, record_count: int, *, to_end: bool = True) -> Iterator[_R
         position = fields.end
         yield fields
     if to_end and position != len(area):
-        raise malformed_records(RecordFault.BYTES_LEFT, max(record_count, 0))
+        raise malformed_records(RecordFault.BYTES_LEFT, record_count)
 
 
 def _as_bytes(data: Buffer) -> bytes:
@@ -147,8 +153,7 @@ def _as_bytes(data: Buffer) -> bytes:
 
 
 def _check_int(value: int, lowest: int, highest: int) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"an integer is required, not {type(value).__name__}")
+    value = operator.index(value)  # refuses what would have to be cut off, as a float
     if not lowest <= value <= highest:
         raise OverflowError(f"{value} is not in the range {lowest} to {highest}")
     return value
@@ -260,6 +265,7 @@ def decode_records(
     Every record is stamped ``append_time`` if that is given; those below ``from_offset`` are left
     out. A header key that is not UTF-8 is read as Java reads it, with replacement characters.
     """
+    _check_count(record_count)
     if len(getattr(record_type, "_fields", ())) != _RECORD_FIELD_COUNT:
         raise TypeError(f"{record_type} is not a named tuple of {_RECORD_FIELD_COUNT} fields")
     area = _as_bytes(data)
@@ -302,6 +308,7 @@ def scan_records(
         stamped before ``earliest_timestamp`` or after ``latest_timestamp``; of each kind the first
         ``offenders_max``, since a small stream may inflate to millions of them.
     """
+    _check_count(record_count)
     area = _as_bytes(data)
     largest = delta_of_largest = last_delta = -1
     consecutive = True
@@ -336,6 +343,7 @@ def find_timestamp(
     Returns:
         Its offset delta and timestamp, or None. What follows it is not looked at.
     """
+    _check_count(record_count)
     for fields in _walk(_as_bytes(data), record_count, to_end=False):
         timestamp = _wrap_int64(base_timestamp + fields.timestamp_delta)
         if timestamp >= target and fields.offset_delta >= from_delta:
@@ -362,6 +370,7 @@ def rewrite_records(
         The bytes, how many records they hold, their base timestamp and the largest timestamp
         (-1 and -1 without records, unless a base was given).
     """
+    _check_count(record_count)
     area = _as_bytes(data)
     mask = None if keep_mask is None else _as_bytes(keep_mask)
     if mask is not None and len(mask) != record_count:

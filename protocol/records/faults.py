@@ -24,6 +24,7 @@ class RecordFault(IntEnum):
     MISSING_RECORDS = 10
     BYTES_LEFT = 11
     CHANGED = 12
+    NEGATIVE_COUNT = 13
 
 
 _MESSAGES = {
@@ -39,12 +40,18 @@ _MESSAGES = {
     RecordFault.MISSING_RECORDS: "the batch ends after {index} records, fewer than it announces",
     RecordFault.BYTES_LEFT: "bytes are left after the last of {index} announced records",
     RecordFault.CHANGED: "record {index} changed while it was being read",
+    RecordFault.NEGATIVE_COUNT: "the batch announces {index} records",
 }
-_ABOUT_THE_BATCH = frozenset({RecordFault.MISSING_RECORDS, RecordFault.BYTES_LEFT})
+_ABOUT_THE_BATCH = frozenset(
+    {RecordFault.MISSING_RECORDS, RecordFault.BYTES_LEFT, RecordFault.NEGATIVE_COUNT}
+)
 
 
 def malformed_records(fault: int, record_index: int) -> RecordError:
-    """Return the INVALID_RECORD error for ``fault`` at the record ``record_index`` of a batch."""
+    """Return the INVALID_RECORD error for ``fault`` at the record ``record_index`` of a batch.
+
+    For faults of the whole batch ``record_index`` is a count of records.
+    """
     message = _MESSAGES[RecordFault(fault)].format(index=record_index)
     about_record = fault not in _ABOUT_THE_BATCH
     return RecordError(
