@@ -1,0 +1,88 @@
+"""Files and folders that wait for their removal: the work of the task ``delete-file``.
+
+A deleted segment or partition is renamed at once and removed after ``file.delete.delay.ms``, so
+that whoever reads it can finish. The owner of the logs queues and takes what is due; the removal
+itself blocks and is done by a worker.
+"""
+
+import heapq
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.log_dir import LogDir
+
+logger = logging.getLogger(__name__)
+
+_BATCH_MAX: Final = 64
+"""Removals handed out at a time, so that stopping need not wait for ten thousand folders."""
+
+
+@dataclass(order=True)
+class Deletion:
+    """One removal; ``run`` blocks and raises ``StorageError``.
+
+    Attributes:
+        due_ms: when it may run, wall clock.
+        log_dir: where it frees ``size_bytes``.
+        what: the file or folder, for the log.
+    """
+
+    due_ms: int
+    order: int
+    log_dir: LogDir = field(compare=False)
+    what: str = field(compare=False)
+    size_bytes: int = field(compare=False)
+    run: Callable[[], None] = field(compare=False, repr=False)
+
+
+class DeletionQueue:
+    """What waits for removal, soonest first; used by the owner of the logs only."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Deletion] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next removal is due, None if none waits."""
+        return self._waiting[0].due_ms if self._waiting else None
+
+    def add(
+        self, due_ms: int, log_dir: LogDir, what: str, size_bytes: int, run: Callable[[], None]
+    ) -> None:
+        """Have something removed at a time."""
+        self._count += 1
+        log_dir.bytes_pending_deletion += size_bytes
+        heapq.heappush(self._waiting, Deletion(due_ms, self._count, log_dir, what, size_bytes, run))
+
+    def take_due(self, now_ms: int) -> list[Deletion]:
+        """Take removals that are due, some at a time; each is run and then reported by ``done``."""
+        due: list[Deletion] = []
+        while self._waiting and self._waiting[0].due_ms <= now_ms and len(due) < _BATCH_MAX:
+            due.append(heapq.heappop(self._waiting))
+        return due
+
+    def hurry(self, log_dir: LogDir, now_ms: int) -> None:
+        """Make everything due that waits in a directory, because its space is needed."""
+        for deletion in self._waiting:
+            if deletion.log_dir is log_dir:
+                deletion.due_ms = min(deletion.due_ms, now_ms)
+        heapq.heapify(self._waiting)
+
+    def done(self, deletion: Deletion, error: StorageError | None = None) -> None:
+        """Note the outcome of a removal; what failed is left to the next start."""
+        deletion.log_dir.bytes_pending_deletion -= deletion.size_bytes
+        if error is not None:
+            logger.warning("event=deletion-failed file=%s error=%s", deletion.what, error)
+
+    def forget(self, log_dir: LogDir) -> None:
+        """Drop what waits in a directory that has failed."""
+        self._waiting = [each for each in self._waiting if each.log_dir is not log_dir]
+        heapq.heapify(self._waiting)
+        log_dir.bytes_pending_deletion = 0

@@ -1,0 +1,200 @@
+"""LogDir: one data directory, which is locked, identified, checkpointed and lost as a whole.
+
+Its small files are read tolerantly: what is damaged is replaced by the safe side (a longer
+recovery, the identity of the other directories), with a line in the log that names file and action.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from seglog.broker.storage.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
+from seglog.broker.storage.directory_lock import DirectoryLock
+from seglog.broker.storage.disk_reserve import write_even_if_full
+from seglog.broker.storage.errors import (
+    CorruptFileError,
+    FileError,
+    LogDirOfflineError,
+    MissingFileError,
+    StorageError,
+)
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    parent_directory,
+)
+from seglog.broker.storage.meta_properties import MetaProperties, read_meta_properties
+
+logger = logging.getLogger(__name__)
+
+_MARKER: Final = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode()
+
+
+class LogDir:
+    """One data directory.
+
+    Attributes:
+        path: as configured.
+        stopped_cleanly: whether the last broker on it wrote the clean-shutdown marker.
+        refuses_writes: why appends are refused for now, although the directory works (disk guard);
+            None while they are accepted.
+        offline_reason: why the directory is not used any more; None while it is.
+        bytes_pending_deletion: bytes of files that are renamed but not removed yet.
+    """
+
+    def __init__(self, file_system: FileSystem, path: str) -> None:
+        self.path = path
+        self.stopped_cleanly = False
+        self.refuses_writes: str | None = None
+        self.offline_reason: str | None = None
+        self.bytes_pending_deletion = 0
+        self.recovery_points = CheckpointWriter(file_system, self._file(RECOVERY_POINT_CHECKPOINT))
+        self.log_starts = CheckpointWriter(file_system, self._file(LOG_START_OFFSET_CHECKPOINT))
+        self.high_watermarks = CheckpointWriter(
+            file_system, self._file(REPLICATION_OFFSET_CHECKPOINT)
+        )
+        self._file_system = file_system
+        self._lock = DirectoryLock(path)
+
+    def __repr__(self) -> str:
+        return f"LogDir({self.path!r}, offline_reason={self.offline_reason!r})"
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it is in use."""
+        return self.offline_reason is None
+
+    def check_online(self) -> None:
+        """Raise ``LogDirOfflineError`` if the directory has failed."""
+        if self.offline_reason is not None:
+            raise LogDirOfflineError(self.path, self.offline_reason)
+
+    def lock(self) -> None:
+        """Make the directory if it is missing, and lock it.
+
+        Raises:
+            LockedError: another broker has it; no file was changed.
+            StorageError: it cannot be made or used.
+        """
+        self._make(self.path)
+        self._lock.acquire()
+
+    def unlock(self) -> None:
+        """Let another broker have it. Idempotent."""
+        self._lock.release()
+
+    def set_offline(self, error: Exception) -> None:
+        """Use the directory no more; it stays locked, so that nobody else does either."""
+        if self.offline_reason is None:
+            self.offline_reason = str(error)
+            logger.error("event=log-dir-offline directory=%s reason=%r", self.path, str(error))
+
+    def read_identity(self) -> MetaProperties | None:
+        """Its ``meta.properties``; None if there is none or it is damaged, and may be replaced.
+
+        Raises:
+            UnknownFormatError: a newer version wrote it.
+            FileError: the disk refused.
+        """
+        try:
+            return read_meta_properties(self._file_system, self.path)
+        except CorruptFileError as error:
+            self._report_damage(error, "write-anew")
+            return None
+
+    def take_clean_marker(self) -> bool:
+        """Notice and remove the clean-shutdown marker, so that a crash from here on counts.
+
+        Raises:
+            FileError: the marker cannot be removed.
+        """
+        self.stopped_cleanly = self._file_system.unlink(
+            self._file(CLEAN_SHUTDOWN_MARKER), missing_ok=True
+        )
+        if self.stopped_cleanly:
+            self._file_system.sync_directory(self.path)
+        return self.stopped_cleanly
+
+    def write_clean_marker(self) -> None:
+        """Say that the next start needs no recovery; the last thing that is written."""
+        path = self._file(CLEAN_SHUTDOWN_MARKER)
+        write_even_if_full(
+            self._file_system,
+            self.path,
+            lambda: self._file_system.replace_atomically(path, _MARKER),
+        )
+
+    def read_recovery_points(self) -> Offsets:
+        """Recovery points; none if the file is damaged, so that everything counts as not synced."""
+        return self._read(RECOVERY_POINT_CHECKPOINT, self.recovery_points, "recover-from-start")
+
+    def read_log_starts(self) -> Offsets:
+        """Log start offsets above the first segment; none if the file is damaged."""
+        return self._read(LOG_START_OFFSET_CHECKPOINT, self.log_starts, "start-at-first-segment")
+
+    def read_high_watermarks(self) -> Offsets:
+        """High watermarks; none if the file is damaged."""
+        return self._read(REPLICATION_OFFSET_CHECKPOINT, self.high_watermarks, "start-at-log-start")
+
+    def _read(self, name: str, writer: CheckpointWriter, action: str) -> Offsets:
+        file = OffsetCheckpointFile(self._file_system, self._file(name))
+        try:
+            offsets = file.read()
+        except CorruptFileError as error:
+            self._report_damage(error, action)
+            writer.assume_written(None)
+            return {}
+        writer.assume_written(offsets)
+        return offsets
+
+    def _report_damage(self, error: CorruptFileError, action: str) -> None:
+        logger.warning(
+            "event=file-damaged file=%s reason=%r action=%s", error.path, error.reason, action
+        )
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _make(self, path: str) -> None:
+        if not self._file_system.exists(path):
+            self._make(parent_directory(path))
+            try:
+                self._file_system.make_directory(path)
+            except StorageError:
+                # Another broker may have been faster; the lock decides between the two.
+                if not self._file_system.exists(path):
+                    raise
+
+
+def remove_directory_tree(file_system: FileSystem, path: str) -> None:
+    """Remove the folder of a partition with its files; what is gone already does not matter.
+
+    Raises:
+        FileError: something could not be removed.
+    """
+    try:
+        names = file_system.list_directory(path)
+    except MissingFileError:
+        return
+    for name in names:
+        try:
+            file_system.unlink(f"{path}/{name}", missing_ok=True)
+        except FileError:
+            # A folder inside, which no broker makes.
+            remove_directory_tree(file_system, f"{path}/{name}")
+    file_system.remove_directory(path)
+
+
+def unlink_files(file_system: FileSystem, paths: tuple[str, ...]) -> Callable[[], None]:
+    """A job that removes files; those that are gone already do not matter."""
+
+    def run() -> None:
+        for path in paths:
+            file_system.unlink(path, missing_ok=True)
+
+    return run

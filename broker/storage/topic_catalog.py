@@ -1,0 +1,288 @@
+"""TopicCatalog: which topics exist, with their ids, partition counts and settings.
+
+It also keeps the broker settings that were made at run time. Its methods block while they write, so
+they are called from a worker, one at a time; readers on other threads see the state before or after
+a change, never between, since a change ends with the assignment of one attribute.
+
+When a topic is created the catalog is written before its folders are made, and when it is deleted
+before its folders are renamed: whatever a crash leaves is put right at the next start, from the
+catalog (missing folders are made, folders of deleted topics go).
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from seglog.broker.storage.catalog_file import (
+    CATALOG_COPY,
+    CATALOG_FILE,
+    CatalogState,
+    CatalogTopic,
+    encode_catalog,
+    read_catalog,
+)
+from seglog.broker.storage.disk_reserve import write_even_if_full
+from seglog.broker.storage.errors import (
+    CorruptFileError,
+    FileError,
+    InvalidTopicNameError,
+    StorageError,
+)
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.identifiers import random_id
+from seglog.broker.storage.layout import check_topic_name, colliding_topic
+
+__all__ = ["CatalogTopic", "TopicCatalog", "UnreadableCatalogError"]
+
+logger = logging.getLogger(__name__)
+
+_NAMES: Final = (CATALOG_FILE, CATALOG_COPY)
+
+
+class UnreadableCatalogError(StorageError):
+    """There was a catalog, and no copy of it can be read."""
+
+    def __init__(self, faults: Sequence[CorruptFileError]) -> None:
+        super().__init__(
+            "no copy of the topic catalog can be read, so the settings of the topics are unknown: "
+            + "; ".join(str(fault) for fault in faults)
+            + "; put a good copy back, or remove these files to keep all data of the topics "
+            "without their settings"
+        )
+        self.faults = tuple(faults)
+
+
+class TopicCatalog:
+    """The topics and run-time settings of one broker; ``open`` reads it.
+
+    Args:
+        file_system: where it is kept.
+        directories: the data directories; one that fails is left out from then on.
+        state: what it holds.
+
+    Attributes:
+        is_fallback: whether a copy was damaged, so that this may be older than the folders are.
+        failures: directories whose disk refused a change, with the error; whoever takes
+            directories offline empties the list.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directories: Sequence[str],
+        state: CatalogState,
+        *,
+        is_fallback: bool = False,
+    ) -> None:
+        self.is_fallback = is_fallback
+        self.failures: list[tuple[str, StorageError]] = []
+        self._file_system = file_system
+        self._directories = list(directories)
+        self._state = state
+
+    @classmethod
+    def open(cls, file_system: FileSystem, directories: Sequence[str]) -> "TopicCatalog | None":
+        """Read the newest good copy; None if there has never been a catalog.
+
+        Damaged and older copies are replaced by the next change, or by ``save``.
+
+        Raises:
+            UnreadableCatalogError: there are copies, and all are damaged.
+        """
+        best: CatalogState | None = None
+        faults: list[CorruptFileError] = []
+        failures: list[tuple[str, StorageError]] = []
+        for directory in directories:
+            for name in _NAMES:
+                try:
+                    state = read_catalog(file_system, f"{directory}/{name}")
+                except CorruptFileError as fault:
+                    faults.append(fault)
+                    continue
+                except FileError as error:
+                    failures.append((directory, error))
+                    break
+                if state is not None and (best is None or state.generation > best.generation):
+                    best = state
+        if best is None:
+            if faults:
+                raise UnreadableCatalogError(faults)
+            return None
+        for damaged in faults:
+            logger.warning(
+                "event=catalog-copy-damaged file=%s reason=%r action=use-another generation=%d",
+                damaged.path,
+                damaged.reason,
+                best.generation,
+            )
+        catalog = cls(file_system, directories, best, is_fallback=bool(faults))
+        for directory, _ in failures:
+            catalog.leave_out(directory)
+        catalog.failures = failures
+        return catalog
+
+    @property
+    def state(self) -> CatalogState:
+        """Everything it holds."""
+        return self._state
+
+    @property
+    def dynamic(self) -> Mapping[str, str]:
+        """Settings made at run time for this broker, key to text."""
+        return self._state.dynamic
+
+    @property
+    def dynamic_defaults(self) -> Mapping[str, str]:
+        """Settings made at run time for all brokers, key to text."""
+        return self._state.dynamic_defaults
+
+    def get(self, name: str) -> CatalogTopic | None:
+        """The topic of a name, None if there is none."""
+        return self._state.topics.get(name)
+
+    def topics(self) -> Collection[CatalogTopic]:
+        """All topics."""
+        return self._state.topics.values()
+
+    def check_new_name(self, name: str) -> None:
+        """Check whether a topic of this name could be created.
+
+        Raises:
+            InvalidTopicNameError: the name is illegal, taken, or collides with another one.
+        """
+        check_topic_name(name)
+        topics = self._state.topics
+        if name in topics:
+            raise InvalidTopicNameError(name, "there is a topic of this name")
+        collision = colliding_topic(name, topics)
+        if collision is not None:
+            raise InvalidTopicNameError(
+                name, f"it collides with {collision!r}: '.' and '_' are the same in metric names"
+            )
+
+    def create_topic(
+        self,
+        name: str,
+        topic_id: bytes | None,
+        partition_count: int,
+        configs: Mapping[str, str],
+    ) -> CatalogTopic:
+        """Add a topic, with a random id if it has none; durable when this returns.
+
+        Raises:
+            InvalidTopicNameError: see ``check_new_name``.
+            StorageError: no data directory took the change, and nothing has changed.
+        """
+        self.check_new_name(name)
+        assert partition_count > 0, partition_count
+        topic = CatalogTopic(
+            name, topic_id or random_id(), partition_count, MappingProxyType(dict(configs))
+        )
+        self._put_topic(topic)
+        return topic
+
+    def grow_topic(self, name: str, partition_count: int) -> CatalogTopic:
+        """Give a topic more partitions; durable when this returns."""
+        topic = self._state.topics[name]
+        assert partition_count > topic.partition_count, (topic, partition_count)
+        topic = replace(topic, partition_count=partition_count)
+        self._put_topic(topic)
+        return topic
+
+    def shrink_topic(self, name: str, partition_count: int) -> CatalogTopic:
+        """Take back a growth whose folders could not be made; durable when this returns."""
+        topic = self._state.topics[name]
+        assert 0 < partition_count < topic.partition_count, (topic, partition_count)
+        topic = replace(topic, partition_count=partition_count)
+        self._put_topic(topic)
+        return topic
+
+    def alter_topic(self, name: str, configs: Mapping[str, str]) -> CatalogTopic:
+        """Replace all settings of a topic; durable when this returns."""
+        topic = replace(self._state.topics[name], configs=MappingProxyType(dict(configs)))
+        self._put_topic(topic)
+        return topic
+
+    def delete_topic(self, name: str) -> CatalogTopic:
+        """Take a topic out; durable when this returns. Its folders are renamed after that."""
+        topics = dict(self._state.topics)
+        topic = topics.pop(name)
+        self._change(
+            replace(
+                self._state,
+                topics=MappingProxyType(topics),
+                deleting=self._state.deleting | {topic.topic_id},
+            )
+        )
+        return topic
+
+    def folders_are_gone(self, topic_id: bytes) -> None:
+        """Note that the folders of a deleted topic are renamed; written with the next change."""
+        self._state = replace(self._state, deleting=self._state.deleting - {topic_id})
+
+    def alter_broker(self, dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]) -> None:
+        """Replace the broker settings made at run time; durable when this returns."""
+        self._change(
+            replace(
+                self._state,
+                dynamic=MappingProxyType(dict(dynamic)),
+                dynamic_defaults=MappingProxyType(dict(dynamic_defaults)),
+            )
+        )
+
+    def adopt(self, topics: Collection[CatalogTopic], cluster_id: str) -> None:
+        """Take over topics that were found in the data directories; durable when this returns."""
+        known = {**self._state.topics, **{topic.name: topic for topic in topics}}
+        self._change(replace(self._state, topics=MappingProxyType(known), cluster_id=cluster_id))
+
+    def save(self) -> None:
+        """Write all copies anew, for example because one is damaged.
+
+        Raises:
+            StorageError: no data directory took it.
+        """
+        self._change(self._state)
+
+    def leave_out(self, directory: str) -> None:
+        """Keep no copy in a directory that has failed."""
+        if directory in self._directories:
+            self._directories.remove(directory)
+
+    def _put_topic(self, topic: CatalogTopic) -> None:
+        topics = {**self._state.topics, topic.name: topic}
+        self._change(replace(self._state, topics=MappingProxyType(topics)))
+
+    def _change(self, state: CatalogState) -> None:
+        """Write a new state everywhere and put it into force once one directory has it."""
+        state = replace(state, generation=self._state.generation + 1)
+        content = encode_catalog(state)
+        written = 0
+        refusal: StorageError | None = None
+        for directory in tuple(self._directories):
+            try:
+                self._write(directory, content)
+                written += 1
+            except StorageError as error:
+                refusal = error
+                logger.warning("event=catalog-not-written directory=%s error=%s", directory, error)
+                if error.takes_dir_offline:
+                    self.leave_out(directory)
+                    self.failures.append((directory, error))
+        if not written:
+            assert refusal is not None, "a catalog without a directory"
+            raise refusal
+        self._state = state
+
+    def _write(self, directory: str, content: bytes) -> None:
+        write_even_if_full(
+            self._file_system,
+            directory,
+            lambda: self._file_system.replace_atomically(f"{directory}/{CATALOG_FILE}", content),
+        )
+        try:
+            self._file_system.write_file(f"{directory}/{CATALOG_COPY}", content, sync=False)
+        except StorageError as error:
+            # The first copy holds; the second is only for the day that it is damaged.
+            logger.warning("event=catalog-copy-not-written directory=%s error=%s", directory, error)

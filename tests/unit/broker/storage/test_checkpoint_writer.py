@@ -1,0 +1,85 @@
+"""Writing offset checkpoints from workers."""
+
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.checkpoint_writer import CheckpointWriter
+from seglog.broker.storage.errors import DiskFullError, StorageError
+from seglog.broker.storage.files import OsFileSystem
+from seglog.protocol.types import TopicPartition
+from support.failing_disk import FailingDisk
+
+_T0 = TopicPartition("t", 0)
+
+
+def test_an_idle_broker_writes_and_syncs_for_ever(tmp_path: Path) -> None:
+    writer = CheckpointWriter(OsFileSystem(), str(tmp_path / "c"))
+    writer.assume_written({_T0: 5})
+    assert writer.job({_T0: 5}) is None
+    job = writer.job({_T0: 6})
+    assert job is not None
+    job()
+    assert writer.job({_T0: 6}) is None
+    assert (tmp_path / "c").read_text() == "0\n1\nt 0 6\n"
+
+
+def test_a_damaged_file_stays_because_nothing_changed(tmp_path: Path) -> None:
+    writer = CheckpointWriter(OsFileSystem(), str(tmp_path / "c"))
+    writer.assume_written(None)
+    job = writer.job({})
+    assert job is not None
+    job()
+    assert (tmp_path / "c").read_text() == "0\n0\n"
+
+
+def test_an_older_job_overwrites_a_newer_one(tmp_path: Path) -> None:
+    """Workers may run jobs in any order."""
+    writer = CheckpointWriter(OsFileSystem(), str(tmp_path / "c"))
+    older, newer = writer.job({_T0: 1}), writer.job({_T0: 2})
+    assert older is not None
+    assert newer is not None
+    newer()
+    older()
+    assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 2}
+
+
+def test_two_workers_write_at_once(tmp_path: Path) -> None:
+    """The second leaves its state to the first, which must not miss it."""
+    written: list[int] = []
+
+    class Interrupting(FailingDisk):
+        def rename(self, source: str, target: str) -> None:
+            written.append(1)
+            if len(written) == 1:
+                second = writer.job({_T0: 2})
+                assert second is not None
+                second()
+            super().rename(source, target)
+
+    writer = CheckpointWriter(OsFileSystem(Interrupting()), str(tmp_path / "c"))
+    first = writer.job({_T0: 1})
+    assert first is not None
+    first()
+    assert len(written) == 2
+    assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 2}
+
+
+def test_a_write_that_failed_is_not_tried_again(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    writer = CheckpointWriter(OsFileSystem(disk), str(tmp_path / "c"))
+    job = writer.job({_T0: 1})
+    assert job is not None
+    disk.full.add("/c")
+    with pytest.raises(DiskFullError):
+        job()
+    disk.broken.add("/c")
+    with pytest.raises(StorageError):
+        job()
+    disk.full.clear()
+    disk.broken.clear()
+    again = writer.job({_T0: 1})
+    assert again is not None
+    again()
+    assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 1}

@@ -1,0 +1,83 @@
+"""The lock on a data directory (C076, MGR-2)."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.directory_lock import DirectoryLock
+from seglog.broker.storage.errors import FileError, LockedError
+
+_HOLD = """
+import sys, signal
+from seglog.broker.storage.directory_lock import DirectoryLock
+lock = DirectoryLock(sys.argv[1])
+lock.acquire()
+print("held", flush=True)
+signal.pause()
+"""
+
+
+def test_two_brokers_use_one_directory(tmp_path: Path) -> None:
+    first, second = DirectoryLock(str(tmp_path)), DirectoryLock(str(tmp_path))
+    first.acquire()
+    content = Path(first.path).read_bytes()
+    with pytest.raises(LockedError, match=f"process {os.getpid()} on "):
+        second.acquire()
+    assert Path(first.path).read_bytes() == content
+    assert not second.is_held
+    first.release()
+    second.acquire()
+    second.release()
+
+
+def test_the_lock_can_be_passed_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    lock = DirectoryLock(str(tmp_path / "data"))
+    lock.acquire()
+    with pytest.raises(LockedError):
+        DirectoryLock(str(tmp_path / "link")).acquire()
+    lock.release()
+
+
+def test_a_killed_broker_keeps_its_directory_locked(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    lock = DirectoryLock(str(tmp_path))
+    with pytest.raises(LockedError, match=f"process {holder.pid} on "):
+        lock.acquire()
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    holder.stdout.close()
+    lock.acquire()
+    lock.release()
+
+
+@pytest.mark.parametrize("content", [b"", b"1 host", b"\xff\0", b"999999999 gone", b"x" * 5000])
+def test_a_leftover_lock_file_blocks_the_start(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / ".lock").write_bytes(content)
+    lock = DirectoryLock(str(tmp_path))
+    lock.acquire()
+    assert (tmp_path / ".lock").read_text().startswith(f"{os.getpid()} ")
+    lock.release()
+
+
+def test_who_holds_an_unreadable_lock_file_is_made_up(tmp_path: Path) -> None:
+    lock = DirectoryLock(str(tmp_path))
+    lock.acquire()
+    Path(lock.path).write_bytes(b"\xffnobody")
+    with pytest.raises(LockedError, match="another process"):
+        DirectoryLock(str(tmp_path)).acquire()
+    lock.release()
+
+
+def test_a_missing_directory_gives_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        DirectoryLock(str(tmp_path / "missing")).acquire()
