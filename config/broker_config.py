@@ -149,6 +149,27 @@ class BrokerConfig(
                 changed[name] = text
         own = self.dynamic if cluster_default else changed
         defaults = changed if cluster_default else self.dynamic_defaults
+        config = self._with_layers(own, defaults)
+        _check_cleaner_threads(self.log_cleaner_threads, config.log_cleaner_threads)
+        return config
+
+    def restore_dynamic(
+        self, dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]
+    ) -> "tuple[BrokerConfig, list[ConfigError]]":
+        """Take over what was set at run time before the broker was stopped.
+
+        Returns:
+            The configuration, and an error for each value that is not legal any more and was left
+            out, for example because another version of the broker had set it.
+        """
+        errors: list[ConfigError] = []
+        own, defaults = _legal(dynamic, errors), _legal(dynamic_defaults, errors)
+        try:
+            return self._with_layers(own, defaults), errors
+        except ConfigError as error:
+            return self.static, [*errors, error]
+
+    def _with_layers(self, own: Mapping[str, str], defaults: Mapping[str, str]) -> "BrokerConfig":
         values = {
             BROKER_KEYS[name].field_name: BROKER_KEYS[name].parse(text)
             for name, text in {**defaults, **own}.items()
@@ -160,7 +181,6 @@ class BrokerConfig(
             dynamic_defaults=MappingProxyType(dict(defaults)),
             _static=self.static,
         )
-        _check_cleaner_threads(self.log_cleaner_threads, config.log_cleaner_threads)
         check_broker_config(config)
         return config
 
@@ -314,6 +334,18 @@ def _check_directories(config: BrokerConfig) -> None:
             f"{','.join(config.log_dirs)}",
             "cordoned.log.dirs",
         )
+
+
+def _legal(texts: Mapping[str, str], errors: list[ConfigError]) -> dict[str, str]:
+    legal = {}
+    for name, text in texts.items():
+        try:
+            parse_broker_value(dynamic_key(name), text, "set at run time")
+        except ConfigError as error:
+            errors.append(error)
+        else:
+            legal[name] = text
+    return legal
 
 
 def _check_cleaner_threads(old: int, new: int) -> None:

@@ -81,6 +81,14 @@ def test_cleaner_threads_jump(threads: int, legal: bool) -> None:
             broker.with_dynamic({"log.cleaner.threads": str(threads)})
 
 
+def test_a_setting_of_another_version_stops_the_next_start() -> None:
+    dynamic = {"log.segment.bytes": "99", "no.longer.known": "1", "message.max.bytes": "-1"}
+    config, errors = BrokerConfig().restore_dynamic(dynamic, {"log.cleaner.threads": "8"})
+    assert config.log_segment_bytes == 99
+    assert config.log_cleaner_threads == 8
+    assert [error.key for error in errors] == ["no.longer.known", "message.max.bytes"]
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
