@@ -41,6 +41,7 @@ def rebuild_batch(
 
     Raises:
         RecordError: the batch cannot be read, or the new one would be too large.
+        IndexError: ``keep`` names a record that the batch does not have.
     """
     batch = RecordBatch(view)
     header = batch.header
@@ -79,5 +80,7 @@ def rebuild_batch(
 def _mask(keep: Sequence[int], record_count: int) -> bytearray:
     mask = bytearray(record_count)
     for index in keep:
+        if not 0 <= index < record_count:
+            raise IndexError(f"record {index} of a batch of {record_count}")
         mask[index] = 1
     return mask
