@@ -1,0 +1,366 @@
+"""One client's connection: bytes in, requests to the handlers, answers out.
+
+The connection reads from its socket itself, without a transport: so reading can stop at any frame,
+the receive buffer is shared by all connections, and there is one descriptor a connection and not
+two. All of it runs on the event-loop thread.
+
+A request whose answer is not ready is ``Pending``. Requests go on being read meanwhile until there
+are too many of them, until too much output waits for a slow reader, or while a request holds the
+input; then nothing more is received, and the client's own socket fills up.
+"""
+
+import logging
+import socket
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from seglog.broker.listeners.first_bytes import hint_for
+from seglog.broker.listeners.output import BYTES_PER_TURN, OutputQueue, SourceTruncatedError
+from seglog.broker.listeners.pipeline import RequestPipeline
+from seglog.broker.listeners.receive_buffer import ReceiveBuffer
+from seglog.broker.listeners.services import ListenerServices
+from seglog.protocol.dialect import Reply, ServerDialect
+from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
+
+logger = logging.getLogger(__name__)
+
+LINGER_SECONDS: Final = 0.5
+"""How long a client may take to read what was said before the connection was ended."""
+_FIRST_BYTES_SHOWN: Final = 16
+
+
+class _State(Enum):
+    OPEN = "open"
+    FINISHING = "finishing"
+    """No more requests are read; closes once all answers are sent."""
+    LINGERING = "lingering"
+    """The write side is shut; what still comes in is thrown away."""
+    CLOSED = "closed"
+
+
+class Connection:
+    """Serves one accepted socket until it is closed.
+
+    Args:
+        connected: the accepted socket; belongs to the connection from now on.
+        peer: address of the client, as text.
+        services: what the connections of a listener share.
+        host: the local address that the client connected to.
+    """
+
+    def __init__(
+        self, connected: socket.socket, peer: str, services: ListenerServices, host: str
+    ) -> None:
+        self.peer = peer
+        self.last_active = services.loop.time()
+        self._socket = connected
+        self._descriptor = connected.fileno()
+        self._services = services
+        self._loop = services.loop
+        self._host = host
+        self._input = ReceiveBuffer(services.shared_buffer)
+        self._output = OutputQueue(connected)
+        self._dialect: ServerDialect | None = None
+        self._pipeline: RequestPipeline | None = None
+        self._state = _State.OPEN
+        self._is_reading = False
+        self._is_writing = False
+        self._flush_is_due = False
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._resume_reading()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the socket is closed."""
+        return self._state is _State.CLOSED
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being worked on."""
+        return self._pipeline is None or self._pipeline.is_idle
+
+    @property
+    def dialect_name(self) -> str:
+        """The dialect spoken, "" while unknown."""
+        return self._dialect.name if self._dialect else ""
+
+    @property
+    def software(self) -> tuple[str, str]:
+        """Name and version of the client's program, as far as it has told."""
+        return self._dialect.software if self._dialect else ("", "")
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self._output.queued_bytes
+
+    @property
+    def input_bytes_held(self) -> int:
+        """Memory of the receive buffer that is this connection's own."""
+        return self._input.held_bytes
+
+    def finish(self) -> None:
+        """Read no more requests; answer those that are being worked on, then close."""
+        if self._state is _State.OPEN:
+            self._state = _State.FINISHING
+            self._pause_reading()
+            self._close_if_finished()
+
+    def release_idle_memory(self) -> None:
+        """Give back buffers that only a busy connection needs."""
+        if self.is_idle:
+            self._input.release_if_empty()
+
+    def close(self, reason: str) -> None:
+        """Close at once: drop unsent answers, cancel what is being worked on. Idempotent."""
+        if self._state is _State.CLOSED:
+            return
+        self._state = _State.CLOSED
+        self._pause_reading()
+        self._stop_writing()
+        self._services.counters.bytes_out += self._output.sent_bytes
+        self._output.close()
+        if self._pipeline is not None:
+            self._pipeline.cancel()
+        self._socket.close()
+        self._services.connection_closed(self, reason)
+
+    # Receiving
+
+    def _resume_reading(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._loop.add_reader(self._descriptor, self._receive)
+
+    def _pause_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self._descriptor)
+
+    def _receive(self) -> None:
+        if self._state is _State.LINGERING:
+            self._discard()
+            return
+        try:
+            count = self._socket.recv_into(self._input.target())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close("reset")
+            return
+        if count == 0:
+            self._end_of_input()
+            return
+        self._services.counters.bytes_in += count
+        self._input.received(count)
+        self._work()
+
+    def _discard(self) -> None:
+        try:
+            if self._socket.recv(65_536):
+                return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            pass  # the client is gone, which is what we wait for
+        self.close("finished")
+
+    def _end_of_input(self) -> None:
+        """The client sends no more; it gets the answers that are ready, nothing is waited for."""
+        if self._output.queued_bytes and self.is_idle:
+            self._state = _State.FINISHING
+            self._pause_reading()
+        else:
+            self.close("client")
+
+    def _work(self) -> None:
+        """Work on the whole frames that are there, and send what they gave."""
+        self.last_active = self._loop.time()
+        turn_end = self._output.sent_bytes + BYTES_PER_TURN
+        while True:
+            frames_are_left = self._read_frames_safely()
+            if self._state is _State.CLOSED:
+                return
+            self._flush()
+            if self._state is not _State.OPEN:
+                return
+            if not frames_are_left:
+                self._resume_reading()
+                return
+            # What stood in the way may just have been sent; then the next frames are at hand.
+            if self._must_pause():
+                self._pause_with_frames()
+                return
+            if self._output.sent_bytes >= turn_end:
+                self._pause_with_frames()
+                self._loop.call_soon(self._continue_reading)
+                return
+
+    def _read_frames_safely(self) -> bool:
+        try:
+            return self._read_frames()
+        except ProtocolError as error:
+            self._reject(error)
+        except Exception:
+            # A defect of ours; this connection cannot be trusted to be in step any more.
+            logger.exception("event=connection-failed peer=%s", self.peer)
+            self._services.counters.handler_failures += 1
+            self.close("defect")
+        return False
+
+    def _read_frames(self) -> bool:
+        """Submit the requests that have arrived; whether whole frames may be left."""
+        received = self._input
+        if self._dialect is None and not self._choose_dialect():
+            received.settle(0)
+            return False
+        dialect, pipeline = self._dialect, self._pipeline
+        assert dialect is not None
+        assert pipeline is not None
+        view, end = received.view, received.end
+        size = 0
+        while self._state is _State.OPEN:
+            if pipeline.must_pause():
+                return True
+            start = received.start
+            size = dialect.frame_size(view, start, end)
+            if size == 0 or start + size > end:
+                break
+            incoming = dialect.decode(view, start, start + size)
+            received.start = start + size
+            size = 0
+            if isinstance(incoming, Reply):
+                self._say(incoming)
+            else:
+                pipeline.submit(incoming)
+        if self._state is not _State.CLOSED:
+            received.settle(size)
+        return False
+
+    def _must_pause(self) -> bool:
+        return self._pipeline is not None and self._pipeline.must_pause()
+
+    def _pause_with_frames(self) -> None:
+        if self._pipeline is not None and self._pipeline.holds_input:
+            self._input.hold()
+        else:
+            self._input.keep_unread()
+        self._pause_reading()
+        self._services.counters.input_pauses += 1
+
+    def _choose_dialect(self) -> bool:
+        received = self._input
+        seen_end = min(received.end, received.start + _FIRST_BYTES_SHOWN)
+        dialect = self._services.dialects.choose(bytes(received.view[received.start : seen_end]))
+        if dialect is None:
+            return False
+        self._dialect = dialect
+        self._pipeline = RequestPipeline(
+            self._services,
+            dialect,
+            self._output,
+            host=self._host,
+            peer=self.peer,
+            progress=self._progress,
+            close=self.close,
+        )
+        return True
+
+    def _continue_reading(self) -> None:
+        """Go on with frames that were left where they were, then with the socket."""
+        if self._state is _State.OPEN and not self._is_reading and not self._must_pause():
+            self._work()
+
+    def _reject(self, error: ProtocolError) -> None:
+        """The client does not speak our language, or speaks it wrong: end the connection."""
+        received = self._input
+        start = received.start
+        first_bytes = bytes(received.view[start : min(received.end, start + _FIRST_BYTES_SHOWN)])
+        hint = "" if self._greeted() else hint_for(first_bytes)
+        too_large = isinstance(error, FrameTooLargeError)
+        reason = hint or ("too-large" if too_large else "malformed")
+        self._services.counters.count_rejected(reason)
+        self._services.log_rejected(self.peer, reason, first_bytes, str(error))
+        if self._state is not _State.CLOSED:
+            self._flush()
+        self.close("protocol-error")
+
+    def _greeted(self) -> bool:
+        return self._dialect is not None and self._dialect.client_id != ""
+
+    # Answers
+
+    def _say(self, reply: Reply) -> None:
+        self._output.put(reply.parts)
+        if reply.error is not ErrorCode.NONE:
+            self._services.counters.count_rejected(reply.error.name.lower().replace("_", "-"))
+        if reply.closes:
+            self._state = _State.FINISHING
+            self._pause_reading()
+
+    def _progress(self) -> None:
+        """A pending request was answered."""
+        if self._state is _State.CLOSED or self._flush_is_due:
+            return
+        # Not at once: one group commit completes many requests, whose answers leave together.
+        self._flush_is_due = True
+        self._loop.call_soon(self._flush_and_continue)
+
+    def _flush_and_continue(self) -> None:
+        self._flush_is_due = False
+        if self._state is not _State.CLOSED:
+            self._flush()
+            self._continue_reading()
+
+    # Sending
+
+    def _flush(self) -> None:
+        output = self._output
+        before = output.sent_bytes
+        try:
+            is_empty = output.flush()
+        except SourceTruncatedError as error:
+            logger.warning("event=answer-cut peer=%s error=%s", self.peer, error)
+            self.close("source-truncated")
+            return
+        except ConnectionError:
+            self.close("reset")
+            return
+        except OSError as error:
+            logger.warning("event=send-failed peer=%s error=%s", self.peer, error)
+            self.close("send-failed")
+            return
+        if output.sent_bytes != before:
+            self.last_active = self._loop.time()
+        if is_empty:
+            self._stop_writing()
+            self._close_if_finished()
+        elif not self._is_writing:
+            self._is_writing = True
+            self._loop.add_writer(self._descriptor, self._writable)
+
+    def _writable(self) -> None:
+        self._flush()
+        if self._state is _State.OPEN:
+            self._continue_reading()
+
+    def _stop_writing(self) -> None:
+        if self._is_writing:
+            self._is_writing = False
+            self._loop.remove_writer(self._descriptor)
+
+    def _close_if_finished(self) -> None:
+        if self._state is not _State.FINISHING or not self.is_idle or self._output.queued_bytes:
+            return
+        # A close with unread input would be a reset, which may overtake what was just sent.
+        self._state = _State.LINGERING
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close("reset")
+            return
+        self._resume_reading()
+        self._loop.call_later(LINGER_SECONDS, partial(self.close, "finished"))

@@ -1,0 +1,60 @@
+"""Which dialect a connection speaks, told from its first bytes; and who is clearly lost.
+
+Native connections begin with a magic whose first byte is over 0x7f, Kafka's with the size of a
+frame, which never is. Browsers, health probes and TLS clients begin with bytes that read as a size
+of hundreds of megabytes.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from seglog.protocol.dialect import ServerDialect
+from seglog.protocol.errors import ProtocolError
+from seglog.protocol.native import may_be_magic
+
+DialectFactory = Callable[[], ServerDialect]
+
+_NATIVE_BIT: Final = 0x80
+_SIZE_BYTES: Final = 4
+_HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"PRI ", b"CONN")
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+
+
+class DialectChoice:
+    """Chooses among the dialects of a listener.
+
+    Args:
+        native: makes the native dialect for a new connection.
+        kafka: makes the Kafka dialect; None where a listener does not speak it.
+    """
+
+    def __init__(self, native: DialectFactory, kafka: DialectFactory | None) -> None:
+        self._native = native
+        self._kafka = kafka
+
+    def choose(self, first_bytes: bytes) -> ServerDialect | None:
+        """The dialect of a connection that begins so; None while that cannot be told.
+
+        Raises:
+            ProtocolError: none of them.
+        """
+        if not first_bytes:
+            return None
+        if first_bytes[0] & _NATIVE_BIT:
+            if not may_be_magic(first_bytes):
+                raise ProtocolError("neither the magic of the native dialect nor a Kafka frame")
+            return self._native()
+        if len(first_bytes) < _SIZE_BYTES:
+            return None
+        if self._kafka is None:
+            raise ProtocolError("not the magic of the native dialect")
+        return self._kafka()
+
+
+def hint_for(first_bytes: bytes) -> str:
+    """What a connection seems to speak that begins so: "http", "tls", or "" for no idea."""
+    if first_bytes[:4] in _HTTP_STARTS:
+        return "http"
+    if first_bytes[:2] == _TLS_HANDSHAKE:
+        return "tls"
+    return ""

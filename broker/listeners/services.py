@@ -1,0 +1,91 @@
+"""What all connections of one listener share."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from seglog.broker.api.context import RequestContext
+from seglog.broker.listeners.first_bytes import DialectChoice
+from seglog.broker.listeners.rate_limited_log import RateLimitedLog
+from seglog.broker.listeners.receive_buffer import SharedBuffer
+from seglog.broker.metrics.network import NetworkCounters
+from seglog.broker.metrics.requests import RequestMetrics
+from seglog.config import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+
+class RequestHandler(Protocol):
+    """What answers requests."""
+
+    def handle(self, request: object, context: RequestContext) -> object:
+        """Return the response, or a ``Pending`` that will hold it."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """The limits of one connection."""
+
+    max_in_flight: int
+    output_limit_bytes: int
+    max_idle_seconds: float | None
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "ConnectionSettings":
+        """The limits that a configuration sets."""
+        idle_ms = config.connections_max_idle_ms
+        return cls(
+            config.max_inflight_requests_per_connection,
+            config.connection_output_buffer_bytes,
+            idle_ms / 1000 if idle_ms >= 0 else None,
+        )
+
+
+@dataclass
+class ListenerServices:
+    """The parts that a connection works with.
+
+    Attributes:
+        advertised_host: what clients are told; None: the address that they connected to.
+        advertised_port: the port that clients are told.
+        connection_closed: called once by each connection, with itself and the reason.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    listener_name: str
+    handler: RequestHandler
+    dialects: DialectChoice
+    settings: ConnectionSettings
+    shared_buffer: SharedBuffer
+    requests: RequestMetrics
+    connection_closed: Callable[[Any, str], None]
+    advertised_host: str | None = None
+    advertised_port: int = 0
+    counters: NetworkCounters = field(default_factory=NetworkCounters)
+
+    def __post_init__(self) -> None:
+        self._rejections = RateLimitedLog(logger, self.loop.time)
+
+    def context(self, client_id: str, host: str, peer: str) -> RequestContext:
+        """What handlers are told of a connection."""
+        return RequestContext(
+            client_id, self.listener_name, self.advertised_host or host, self.advertised_port, peer
+        )
+
+    def log_rejected(self, peer: str, reason: str, first_bytes: bytes, message: str) -> None:
+        """Say that a connection was ended for what it sent, at most once in a while."""
+        hint = _HINTS.get(reason, "")
+        self._rejections.report(
+            "frame-rejected",
+            f"listener={self.listener_name} peer={peer} reason={reason} "
+            f'first_bytes={first_bytes.hex()} message="{message}"{hint}',
+        )
+
+
+_HINTS = {
+    "http": ' hint="an HTTP client; metrics and health are on the metrics.listener"',
+    "tls": ' hint="a TLS client; this listener is plain text"',
+}

@@ -1,0 +1,169 @@
+"""Accepting: limits, running out of descriptors, idle connections."""
+
+import asyncio
+import errno
+import socket
+from typing import Any
+
+import pytest
+
+from seglog.broker.listeners import listener as listener_module
+from seglog.broker.listeners.connection_limits import ConnectionLimits
+from seglog.broker.listeners.listener import Listener
+from seglog.broker.listeners.rate_limited_log import RateLimitedLog
+from seglog.config import Endpoint, load_broker_config
+from seglog.protocol import api
+from support.listener_harness import connect, running_listener, until
+
+
+def metadata(_request: Any, _context: Any) -> api.MetadataResponse:
+    return api.MetadataResponse([], "c", 0, [])
+
+
+async def test_more_connections_than_allowed() -> None:
+    """max.connections: the surplus is closed at once, a place becomes free when one leaves."""
+    async with running_listener(metadata, "max.connections=2") as (listener, _):
+        first, second = await connect(listener.port), await connect(listener.port)
+        third = await connect(listener.port, greet=False)
+        assert await third.is_closed_by_peer()
+        assert await first.ask(api.MetadataRequest()) is not None
+        assert listener.services.counters.refused == {"max.connections": 1}
+        first.close()
+        await until(lambda: len(listener.connections) == 1)
+        fourth = await connect(listener.port)
+        assert await fourth.ask(api.MetadataRequest()) is not None
+        for client in (second, third, fourth):
+            client.close()
+
+
+def test_one_address_takes_all_places() -> None:
+    """max.connections.per.ip, and an exception for one address."""
+    config = load_broker_config(
+        None,
+        {},
+        ["max.connections.per.ip=1", "max.connections.per.ip.overrides=10.0.0.9:3"],
+    )
+    limits = ConnectionLimits(config)
+    assert limits.admit("10.0.0.1") is None
+    assert limits.admit("10.0.0.1") == "max.connections.per.ip"
+    assert limits.admit("10.0.0.2") is None
+    assert [limits.admit("10.0.0.9") for _ in range(4)] == [
+        None,
+        None,
+        None,
+        "max.connections.per.ip",
+    ]
+    limits.leave("10.0.0.1")
+    assert limits.admit("10.0.0.1") is None
+    assert limits.total == 5
+
+
+def test_connections_come_faster_than_allowed() -> None:
+    """max.connection.creation.rate: the rest waits for the next second."""
+    limits = ConnectionLimits(load_broker_config(None, {}, ["max.connection.creation.rate=2"]))
+    assert [limits.seconds_until_next(now) for now in (10.0, 10.1, 10.25)] == [0, 0, 0.75]
+    assert limits.seconds_until_next(11.0) == 0
+
+
+async def test_idle_connection_stays_for_ever() -> None:
+    """connections.max.idle.ms: a silent one is closed, one with a request in flight is not."""
+    waiting: list[asyncio.Future[Any]] = []
+
+    def handle(_request: Any, _context: Any) -> Any:
+        from seglog.broker.api.context import Pending
+
+        waiting.append(asyncio.get_running_loop().create_future())
+        return Pending(waiting[-1])
+
+    async with running_listener(handle, "connections.max.idle.ms=40") as (listener, _):
+        busy = await connect(listener.port)
+        await busy.request(api.MetadataRequest())
+        silent = await connect(listener.port)
+        assert await silent.receive() is None
+        assert listener.services.counters.closed == {"idle": 1}
+        waiting[0].set_result(metadata(None, None))
+        assert (await busy.receive()).response.cluster_id == "c"
+        silent.close()
+        busy.close()
+
+
+class FailingSocket:
+    """A listening socket whose accept fails for want of descriptors a few times."""
+
+    def __init__(self, real: socket.socket, failures: int) -> None:
+        self.real = real
+        self.failures = failures
+        self.attempts = 0
+
+    def accept(self) -> Any:
+        """Fail, or accept."""
+        self.attempts += 1
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "too many open files")
+        return self.real.accept()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+async def test_accept_spins_without_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C032: it rests after each failure, counts it, and goes on when descriptors are free."""
+    monkeypatch.setattr(listener_module, "ACCEPT_RETRY_SECONDS", 0.02)
+    async with running_listener(metadata) as (listener, _):
+        listener._pause_accepting(listener._sockets[0])
+        failing = FailingSocket(listener._sockets[0], failures=3)
+        listener._sockets[0] = failing  # type: ignore[assignment] # stands in for a socket
+        listener._resume_accepting(failing)  # type: ignore[arg-type] # stands in for a socket
+        client = await connect(listener.port)
+        assert await client.ask(api.MetadataRequest()) is not None
+        assert listener.services.counters.accept_failures == 3
+        assert failing.attempts <= 5
+        client.close()
+
+
+async def test_address_in_use_is_taken_twice() -> None:
+    """A second listener at the same port fails, and leaves nothing open."""
+    async with running_listener(metadata) as (first, _):
+        second = Listener(
+            Endpoint("X", "127.0.0.1", first.port), first.services, first._limits, backlog=5
+        )
+        with pytest.raises(OSError, match="Address already in use"):
+            second.bind()
+        assert not second._sockets
+
+
+async def test_listener_on_all_interfaces_misses_one() -> None:
+    """An empty host: IPv4 and, where there is any, IPv6, on one and the same port."""
+    async with running_listener(metadata) as (first, _):
+        listener = Listener(Endpoint("X", "", 0), first.services, first._limits, backlog=5)
+        listener.bind()
+        ports = {listening.getsockname()[1] for listening in listener._sockets}
+        assert ports == {listener.port}
+        listener.stop_accepting()
+
+
+def test_log_is_flooded() -> None:
+    """One line a kind and interval; the next one says how many were left out."""
+    import logging
+
+    lines: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger = logging.getLogger("seglog.tests.flood")
+    logger.addHandler(Collector())
+    now = 0.0
+    log = RateLimitedLog(logger, lambda: now, interval_seconds=10)
+    for _ in range(100):
+        log.report("kind", "a=1")
+    log.report("other", "b=2")
+    now = 10.0
+    log.report("kind", "a=3")
+    assert lines == [
+        "event=kind a=1 suppressed=0",
+        "event=other b=2 suppressed=0",
+        "event=kind a=3 suppressed=99",
+    ]
