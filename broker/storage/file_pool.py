@@ -31,7 +31,7 @@ class Handle(Generic[T]):
     def __init__(self, value: T, close: Callable[[T], None]) -> None:
         self.value = value
         self.retired = False
-        self.recently_used = True
+        self.recently_used = False
         self._pins: list[None] = []
         self._closers = [close]
 
@@ -97,6 +97,7 @@ class HandlePool:
             value = open_value()
         mine: Handle[T] = Handle(value, close)
         mine.try_pin()
+        mine.recently_used = False  # opening it is no second use: the newest goes last anyway
         while True:
             winner: Handle[T] = self._open.setdefault(owner, mine)  # type: ignore[arg-type,assignment]  # one owner, one T
             if winner is mine:

@@ -1,0 +1,164 @@
+"""A file system whose calls fail on demand, and a disk that fills up."""
+
+import errno
+import mmap
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.system_calls import SystemCalls
+from seglog.protocol.types import Buffer
+
+
+@dataclass
+class _Fault:
+    operations: frozenset[str]
+    number: int
+    skip: int
+    times: int | None
+    path_part: str
+    short_by: int
+
+
+class FaultyCalls(SystemCalls):
+    """Counts changing calls by name; those that a fault names raise ``OSError`` and do nothing."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.free_bytes: int | None = None
+        self._faults: list[_Fault] = []
+
+    def fail(
+        self,
+        *operations: str,
+        error: int = errno.EIO,
+        skip: int = 0,
+        times: int | None = 1,
+        path_part: str = "",
+        short_by: int = 0,
+    ) -> None:
+        """Lets calls fail.
+
+        Args:
+            operations: method names, e.g. ``"write"``; all changing calls if there are none.
+            error: the errno.
+            skip: so many matching calls succeed first.
+            times: so many fail then, None for all.
+            path_part: only calls on paths that contain it.
+            short_by: a write does not fail but leaves out so many bytes at its end.
+        """
+        self._faults.append(_Fault(frozenset(operations), error, skip, times, path_part, short_by))
+
+    def heal(self) -> None:
+        """From now on everything works."""
+        self._faults.clear()
+        self.free_bytes = None
+
+    @property
+    def total(self) -> int:
+        """How many changing calls there were."""
+        return self.counts.total()
+
+    def _attempt(self, operation: str, path: str) -> int:
+        """Raises if the call is to fail; returns by how many bytes a write is to be short."""
+        self.counts[operation] += 1
+        for fault in self._faults:
+            if fault.operations and operation not in fault.operations:
+                continue
+            if fault.path_part not in path or fault.times == 0:
+                continue
+            if fault.skip:
+                fault.skip -= 1
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+            if fault.short_by:
+                return fault.short_by
+            raise OSError(fault.number, os.strerror(fault.number), path)
+        return 0
+
+    def _take_space(self, wanted: int, path: str) -> int:
+        """How many bytes fit on the disk; none fit: no space left."""
+        if self.free_bytes is None or wanted <= 0:
+            return wanted
+        granted = min(wanted, self.free_bytes)
+        if granted == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        self.free_bytes -= granted
+        return granted
+
+    def create(self, path: str, size: int) -> None:
+        self._attempt("create", path)
+        super().create(path, size)
+
+    def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
+        wanted = len(data) - self._attempt("write", path)
+        granted = self._take_space(max(wanted, 1), path)
+        return super().write(path, descriptor, memoryview(data)[:granted], position)
+
+    def write_vector(
+        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
+    ) -> int:
+        joined = b"".join(data)
+        wanted = len(joined) - self._attempt("write_vector", path)
+        granted = self._take_space(max(wanted, 1), path)
+        return super().write(path, descriptor, joined[:granted], position)
+
+    def write_mapped(self, path: str, mapping: mmap.mmap, data: bytes, position: int) -> None:
+        self._attempt("write_mapped", path)
+        super().write_mapped(path, mapping, data, position)
+
+    def allocate(self, path: str, position: int, length: int) -> None:
+        self._attempt("allocate", path)
+        if self.free_bytes is not None and self.free_bytes < length:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        self._take_space(length, path)
+        super().allocate(path, position, length)
+
+    def truncate(self, path: str, size: int) -> None:
+        self._attempt("truncate", path)
+        super().truncate(path, size)
+
+    def truncate_open(self, path: str, descriptor: int, size: int) -> None:
+        self._attempt("truncate_open", path)
+        before = os.fstat(descriptor).st_size
+        super().truncate_open(path, descriptor, size)
+        if self.free_bytes is not None:
+            self.free_bytes += max(0, before - size)
+
+    def sync(self, path: str, descriptor: int) -> None:
+        self._attempt("sync", path)
+        super().sync(path, descriptor)
+
+    def sync_directory(self, path: str) -> None:
+        self._attempt("sync_directory", path)
+        super().sync_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._attempt("rename", source)
+        super().rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._attempt("unlink", path)
+        size = os.stat(path).st_blocks * 512
+        super().unlink(path)
+        if self.free_bytes is not None:
+            self.free_bytes += size
+
+    def make_directory(self, path: str) -> None:
+        self._attempt("make_directory", path)
+        super().make_directory(path)
+
+    def remove_directory(self, path: str) -> None:
+        self._attempt("remove_directory", path)
+        super().remove_directory(path)
+
+
+class FaultyFileSystem(OsFileSystem):
+    """The disk of this machine with calls that fail on demand; see ``FaultyCalls.fail``."""
+
+    def __init__(self, *, max_open_files: int | None = None) -> None:
+        self.calls = FaultyCalls()
+        super().__init__(self.calls, max_open_files=max_open_files)

@@ -1,0 +1,149 @@
+"""Open descriptors stay below their limit, and none is closed under somebody's hands."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.file_pool import HandlePool
+from seglog.broker.storage.files import FileSlice, LogFile, OsFileSystem
+from seglog.broker.storage.offset_index import OffsetIndex
+from support.faulty_file_system import FaultyFileSystem
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def make_files(file_system: OsFileSystem, directory: Path, count: int) -> list[LogFile]:
+    return [
+        file_system.open_log(str(directory / f"{number}.log"), create=True)
+        for number in range(count)
+    ]
+
+
+def test_a_thousand_files_exhaust_the_descriptors(tmp_path: Path) -> None:
+    """C032: 1000 logs with data file and index, 40 descriptors."""
+    file_system = OsFileSystem(max_open_files=40)
+    before = open_descriptors()
+    files = make_files(file_system, tmp_path, 1000)
+    indexes = [
+        OffsetIndex(file_system, str(tmp_path / f"{n}.index"), 0, 4096, create=True)
+        for n in range(1000)
+    ]
+    for round_number in range(2):
+        for number, (file, index) in enumerate(zip(files, indexes, strict=True)):
+            file.append(b"%06d" % number)
+            index.append(round_number + 1, number)
+            assert open_descriptors() - before <= 40
+    for number, (file, index) in enumerate(zip(files, indexes, strict=True)):
+        assert file.read(0, 12) == b"%06d" % number * 2
+        assert index.lookup(5) == (2, number)
+    for file, index in zip(files, indexes, strict=True):
+        file.close()
+        index.close()
+    assert open_descriptors() == before
+    assert file_system.open_files == 0
+
+
+def test_slice_in_flight_is_evicted(tmp_path: Path) -> None:
+    file_system = OsFileSystem(max_open_files=4)
+    files = make_files(file_system, tmp_path, 40)
+    for number, file in enumerate(files):
+        file.append(b"%04d" % number)
+    slices = [FileSlice(file, 0, 4) for file in files]  # more than the limit, all pinned
+    for file in files:
+        file.append(b"more")
+    assert [os.pread(one.fileno(), 4, 0) for one in slices] == [b"%04d" % n for n in range(40)]
+    for one in slices:
+        one.release()
+    make_files(file_system, tmp_path, 41)[40].append(b"x")
+    assert file_system.open_files <= 5
+
+
+def test_busy_file_is_closed_before_an_idle_one(tmp_path: Path) -> None:
+    """Second chance: what was used since the last look stays."""
+    file_system = OsFileSystem(max_open_files=8)
+    busy, *others = make_files(file_system, tmp_path, 50)
+    busy.append(b"x")
+    handle = busy.acquire()
+    handle.unpin()
+    for file in others:
+        busy.append(b"x")
+        file.append(b"x")
+    assert not handle.retired
+
+
+def test_sockets_took_all_descriptors(tmp_path: Path) -> None:
+    """When the process has no descriptor left, idle files give theirs up."""
+
+    class Exhausted(FaultyFileSystem):
+        pass
+
+    file_system = Exhausted(max_open_files=10)
+    files = make_files(file_system, tmp_path, 10)
+    for file in files[:9]:
+        file.append(b"x")
+    failures = [OSError(errno.EMFILE, "Too many open files")]
+    real_open = file_system.calls.open
+
+    def open_once_failing(path: str) -> int:
+        if failures:
+            raise failures.pop()
+        return real_open(path)
+
+    file_system.calls.open = open_once_failing  # type: ignore[method-assign]
+    files[9].append(b"x")
+    assert file_system.open_files <= 6
+    assert not failures
+
+
+def test_evictor_closes_what_another_thread_reads(tmp_path: Path) -> None:
+    """Readers in threads of their own, with a pool that evicts all the time."""
+    file_system = OsFileSystem(max_open_files=3)
+    files = make_files(file_system, tmp_path, 12)
+    for number, file in enumerate(files):
+        file.append(b"%04d" % number * 8)
+    wrong: list[object] = []
+
+    def read_all(seed: int) -> None:
+        try:
+            for step in range(1500):
+                number = (step * seed) % len(files)
+                content = files[number].read(4 * (step % 8), 4)
+                if content != b"%04d" % number:
+                    wrong.append((number, content))
+        except Exception as error:  # noqa: BLE001  # reported below
+            wrong.append(error)
+
+    threads = [threading.Thread(target=read_all, args=(seed,)) for seed in (1, 5, 7, 11)]
+    before = open_descriptors()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    for file in files:
+        file.close()
+    assert open_descriptors() <= before
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_tiny_limit_loops_for_ever(tmp_path: Path, limit: int) -> None:
+    file_system = OsFileSystem(max_open_files=limit)
+    for file in make_files(file_system, tmp_path, 10) * 3:
+        file.append(b"x")
+    assert file_system.open_files <= limit + 1
+
+
+def test_pool_takes_the_descriptors_that_sockets_need() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+        assert 100 <= HandlePool().limit <= 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
