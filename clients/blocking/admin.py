@@ -1,0 +1,192 @@
+"""``Admin``: topics, configurations, offsets and housekeeping, from threads."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Unpack
+
+from seglog.clients.admin import AsyncAdmin, ConfigValue, ResourceKind
+from seglog.clients.blocking.facade import BlockingClient
+from seglog.clients.config import ClientOptions
+from seglog.clients.models import OffsetAndTimestamp
+from seglog.clients.offsets import ByPartition, PartitionLike, TimeSpec
+from seglog.protocol.api import (
+    CleanLogResult,
+    ConfigEntry,
+    CreateTopicResult,
+    LogDirDescription,
+    MetadataResponse,
+    NewTopic,
+    PartitionDescription,
+    RetentionFinding,
+    RollSegmentsResult,
+    TopicMetadata,
+)
+from seglog.protocol.types import TopicPartition
+
+
+class Admin(BlockingClient[AsyncAdmin]):
+    """Creates, describes, changes and deletes what a broker holds; may be shared by threads.
+
+    Operations that answer for several topics or partitions do what they can for each and then
+    raise the first error. Use it as ``with``, or call ``close``.
+
+    Args:
+        bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
+        **options: see ``ClientConfig``.
+
+    Raises:
+        ConfigurationError: an option that cannot be right.
+        BrokerUnreachableError: none of the bootstrap servers answers; names host and port.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]
+    ) -> None:
+        super().__init__(AsyncAdmin(bootstrap_servers, **options), "seglog-admin")
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication_factor: int = -1,
+        configs: Mapping[str, ConfigValue] | None = None,
+        validate_only: bool = False,
+    ) -> CreateTopicResult:
+        """Create a topic; -1 takes the broker's default.
+
+        Raises:
+            TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidConfigError
+        """
+        return self._call(
+            self._twin.create_topic(
+                name,
+                partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+                validate_only=validate_only,
+            )
+        )
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[CreateTopicResult]:
+        """Create several topics."""
+        return self._call(self._twin.create_topics(topics, validate_only=validate_only))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records; raises ``UnknownTopicOrPartitionError``."""
+        self._call(self._twin.delete_topic(name))
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete several topics."""
+        self._call(self._twin.delete_topics(names))
+
+    def create_partitions(self, topic: str, count: int) -> None:
+        """Grow a topic to ``count`` partitions; raises ``InvalidPartitionsError``.
+
+        Records with a key that are sent from then on may go to another partition than before.
+        """
+        self._call(self._twin.create_partitions(topic, count))
+
+    def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """The names of all topics."""
+        return self._call(self._twin.list_topics(include_internal=include_internal))
+
+    def describe_topics(self, names: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+        """Partitions, leaders and replicas of topics (None: of all).
+
+        Raises:
+            UnknownTopicOrPartitionError: one of ``names`` does not exist.
+        """
+        return self._call(self._twin.describe_topics(names))
+
+    def describe_cluster(self) -> MetadataResponse:
+        """The brokers, the cluster's id and its controller."""
+        return self._call(self._twin.describe_cluster())
+
+    def describe_configs(
+        self,
+        kind: ResourceKind,
+        name: str,
+        keys: Sequence[str] | None = None,
+        *,
+        include_documentation: bool = False,
+    ) -> dict[str, ConfigEntry]:
+        """The configuration of a topic, or of a broker by its id ("" for all brokers)."""
+        return self._call(
+            self._twin.describe_configs(
+                kind, name, keys, include_documentation=include_documentation
+            )
+        )
+
+    def alter_configs(
+        self,
+        kind: ResourceKind,
+        name: str,
+        changes: Mapping[str, ConfigValue | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set values, or with None go back to the default; all of them or none.
+
+        Raises:
+            InvalidConfigError: a key that does not exist or a value that is not allowed.
+        """
+        self._call(self._twin.alter_configs(kind, name, changes, validate_only=validate_only))
+
+    def list_offsets(
+        self, questions: ByPartition[TimeSpec]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Look up offsets.
+
+        Args:
+            questions: by (topic, partition): "earliest", "latest", "max_timestamp", or a time (ms
+                since the epoch or a datetime) for the first record at or after it.
+
+        Returns:
+            By partition; None where no record is at or after the time.
+        """
+        return self._call(self._twin.list_offsets(questions))
+
+    def delete_records(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
+        """Delete the records before an offset of each partition; -1 is the high watermark.
+
+        Returns:
+            The first offset that each partition has now.
+
+        Raises:
+            OffsetOutOfRangeError: beyond the end. PolicyViolationError: a compacted topic.
+        """
+        return self._call(self._twin.delete_records(offsets))
+
+    def describe_log_dirs(
+        self, partitions: Iterable[PartitionLike] | None = None
+    ) -> list[LogDirDescription]:
+        """Data directories, and the size of each partition (None: of all) in them."""
+        return self._call(self._twin.describe_log_dirs(partitions))
+
+    def describe_partitions(
+        self, topics: Sequence[str] | None = None, *, include_segments: bool = False
+    ) -> dict[TopicPartition, PartitionDescription]:
+        """Offsets, segments and cleaner state of the partitions of topics (None: of all).
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic does not exist.
+        """
+        return self._call(self._twin.describe_partitions(topics, include_segments=include_segments))
+
+    def run_retention(
+        self, topics: Sequence[str] | None = None, *, dry_run: bool = False
+    ) -> list[RetentionFinding]:
+        """Apply retention now (``dry_run``: only say what it would delete, and why)."""
+        return self._call(self._twin.run_retention(topics, dry_run=dry_run))
+
+    def clean(
+        self, topic: str, partitions: Sequence[int] | None = None, *, wait: bool = False
+    ) -> list[CleanLogResult]:
+        """Compact the partitions of a topic now (None: all); ``wait`` until that is done."""
+        return self._call(self._twin.clean(topic, partitions, wait=wait))
+
+    def roll(self, topic: str, partitions: Sequence[int] | None = None) -> list[RollSegmentsResult]:
+        """Begin a new segment in the partitions of a topic (None: in all)."""
+        return self._call(self._twin.roll(topic, partitions))

@@ -1,0 +1,100 @@
+"""An event loop on a thread of its own, for a client that is used from other threads.
+
+The thread is a daemon: a program that forgets to close its clients ends all the same.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, Final, TypeVar
+
+from seglog.clients.errors import ClientClosedError, ClientError
+
+_STOP_TIMEOUT_S: Final = 5.0
+_ResultT = TypeVar("_ResultT")
+
+
+class LoopThread:
+    """Runs coroutines for other threads, uvloop's way where that is installed.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = _new_event_loop()
+        self._process_id = os.getpid()
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+        """Run ``work`` on the loop and wait for it; if the waiting is interrupted it is cancelled.
+
+        Raises:
+            ClientClosedError: the client is closed, or belongs to the process that this one was
+                forked from.
+        """
+        try:
+            self._check_callable()
+        except ClientError:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise ClientClosedError("the client was closed meanwhile") from error
+        finally:
+            future.cancel()
+
+    def _check_callable(self) -> None:
+        if self._is_stopped:
+            raise ClientClosedError("the client is closed")
+        if os.getpid() != self._process_id:
+            raise ClientClosedError("the client was made before this process was forked")
+        if threading.current_thread() is self._thread:
+            raise ClientError("a callback of the client must not wait for the client")
+
+    def stop(self) -> None:
+        """End the loop and the thread; idempotent."""
+        self.stop_soon()
+        if os.getpid() == self._process_id and threading.current_thread() is not self._thread:
+            self._thread.join(_STOP_TIMEOUT_S)
+
+    def stop_soon(self) -> None:
+        """Ask the loop to end, without waiting."""
+        if not self._is_stopped and os.getpid() == self._process_id:
+            self._is_stopped = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def abandon(self, last_work: Coroutine[Any, Any, Any]) -> None:
+        """Run ``last_work``, then end; for a client that nobody can reach any more."""
+        if self._is_stopped or os.getpid() != self._process_id:
+            last_work.close()
+            return
+        future = asyncio.run_coroutine_threadsafe(last_work, self._loop)
+        future.add_done_callback(lambda _: self.stop_soon())
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                self._loop.run_until_complete(asyncio.wait(tasks))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,54 @@
+"""Something that ends once, and those who wait for it: threads, tasks and callbacks."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+
+class Completion:
+    """Base of what can be waited for from any thread; it is finished on the loop's thread only."""
+
+    __slots__ = ("_callbacks", "_is_done", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_done = False
+        self._callbacks: list[Callable[[], object]] = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, one way or the other."""
+        return self._is_done
+
+    def add_callback(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` on the loop's thread when it ends; here and now if it has ended."""
+        with self._lock:
+            if not self._is_done:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Block the calling thread until the end; returns whether it came in time."""
+        if self._is_done:
+            return True
+        ended = threading.Event()
+        self.add_callback(ended.set)
+        return ended.wait(timeout_s)
+
+    async def wait_async(self) -> None:
+        """Wait for the end on the loop that brings it about."""
+        if self._is_done:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self.add_callback(lambda: None if waiter.done() else waiter.set_result(None))
+        await waiter
+
+    def _finish(self) -> None:
+        with self._lock:
+            if self._is_done:
+                return
+            self._is_done = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()

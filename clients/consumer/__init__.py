@@ -1,0 +1,1 @@
+"""The consumer: batches in, records out."""

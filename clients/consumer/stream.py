@@ -1,0 +1,183 @@
+"""Turns fetched chunks into records, one batch at a time, for whoever reads.
+
+The reader's side of a consumer: used by one thread at a time, which with the blocking facade is
+the application's. Only ``put`` is called from the loop's thread; a deque lets both work at once.
+Records are decoded when they are wanted, as a list for each batch; iterating is then as fast as
+iterating a list, and a position is derived from how far the list's iterator has come.
+"""
+
+import itertools
+import operator
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from seglog.clients.consumer.aborted import AbortedFilter
+from seglog.clients.consumer.state import Chunk, PartitionState
+from seglog.clients.errors import ClientError, CorruptRecordError
+from seglog.protocol.errors import RecordError
+from seglog.protocol.records.batch import RecordBatch, iter_batches
+from seglog.protocol.records.record import Record
+
+_OFFSET: Final = operator.attrgetter("offset")
+
+
+class RecordStream:
+    """The records at hand.
+
+    Args:
+        check_crcs: whether to verify checksums.
+        on_consumed: called with each chunk that has been read or thrown away.
+        on_broken: called with a chunk that cannot be read beyond its partition's position.
+    """
+
+    def __init__(
+        self,
+        *,
+        check_crcs: bool,
+        on_consumed: Callable[[Chunk], object],
+        on_broken: Callable[[Chunk], object],
+    ) -> None:
+        self._check_crcs = check_crcs
+        self._on_consumed = on_consumed
+        self._on_broken = on_broken
+        self._chunks: deque[Chunk] = deque()
+        self._chunk: Chunk | None = None
+        self._batches: Iterator[RecordBatch] = iter(())
+        self._aborted: AbortedFilter | None = None
+        self._records: list[Record] = []
+        self._next_offset = 0
+        self._deferred_error: ClientError | None = None
+        self.current: Iterator[Record] = iter(self._records)
+        """The records of the current batch that are left; ``load`` puts the next in its place."""
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether there is something to load from, or an error to raise."""
+        return bool(self._chunks) or self._chunk is not None or self._deferred_error is not None
+
+    def put(self, chunk: Chunk) -> None:
+        """Add a chunk behind the others."""
+        self._chunks.append(chunk)
+
+    def load(self) -> bool:
+        """Make the next batch current, when the current one is used up; False if there is none.
+
+        Raises:
+            ClientError: what fetching met; reading on goes on behind it or meets it again.
+        """
+        if self._deferred_error is not None:
+            error, self._deferred_error = self._deferred_error, None
+            raise error
+        while True:
+            self._settle()
+            chunk = self._chunk
+            if chunk is not None and not chunk.is_void:
+                if self._load_batch(chunk):
+                    return True
+                continue
+            self._end_chunk()
+            if not self._chunks:
+                return False
+            self._begin_chunk(self._chunks.popleft())
+
+    def take(self, records: list[Record], max_records: int) -> None:
+        """Add what is at hand to ``records``, until it holds ``max_records``.
+
+        Raises:
+            ClientError: what fetching met, if ``records`` is empty; else the next call raises it.
+        """
+        while len(records) < max_records:
+            taken = list(itertools.islice(self.current, max_records - len(records)))
+            records += taken
+            if taken:
+                continue
+            try:
+                if not self.load():
+                    return
+            except ClientError as error:
+                if not records:
+                    raise
+                self._deferred_error = error
+                return
+
+    def position(self, state: PartitionState) -> int:
+        """The offset of the next record of a partition for the application."""
+        chunk = self._chunk
+        if chunk is None or chunk.state is not state or chunk.is_void or not self._records:
+            return state.position
+        left = operator.length_hint(self.current)
+        if not left:
+            return self._next_offset
+        used = len(self._records) - left
+        return self._records[used - 1].offset + 1 if used else state.position
+
+    def discard(self, state: PartitionState) -> None:
+        """The partition has moved: stop an iteration of it that is under way."""
+        if self._chunk is not None and self._chunk.state is state:
+            # In place: a loop of the application may hold the iterator of this very list.
+            self._records.clear()
+
+    def _settle(self) -> None:
+        """The current batch is used up: its end is the position now."""
+        if self._records and self._chunk is not None and not self._chunk.is_void:
+            self._chunk.state.position = self._next_offset
+        self._records = []
+
+    def _begin_chunk(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        if chunk.is_void:
+            return
+        if chunk.error is not None:
+            self._end_chunk()
+            raise chunk.error
+        self._batches = iter_batches(chunk.records)
+        self._aborted = None if chunk.aborted is None else AbortedFilter(chunk.aborted)
+
+    def _end_chunk(self) -> None:
+        if self._chunk is not None:
+            chunk, self._chunk = self._chunk, None
+            self._batches = iter(())
+            self._on_consumed(chunk)
+
+    def _load_batch(self, chunk: Chunk) -> bool:
+        state = chunk.state
+        stop_offset = state.stop_offset
+        if stop_offset is not None and state.position >= stop_offset:
+            self._end_chunk()
+            return False
+        try:
+            batch = next(self._batches, None)
+            if batch is None:
+                self._end_chunk()
+                return False
+            records = self._decode(batch, state)
+        except RecordError as error:
+            # What was fetched behind the fault must not be read as if there were none.
+            state.broken_generation = chunk.generation
+            self._on_broken(chunk)
+            self._end_chunk()
+            raise CorruptRecordError(state.partition, state.position, error.message) from error
+        next_offset = max(state.position, batch.header.next_offset)
+        if stop_offset is not None and next_offset > stop_offset:
+            del records[bisect_left(records, stop_offset, key=_OFFSET) :]
+            next_offset = stop_offset
+        if not records:
+            state.position = next_offset
+            return False
+        self._next_offset = next_offset
+        self._records = records
+        self.current = iter(records)
+        return True
+
+    def _decode(self, batch: RecordBatch, state: PartitionState) -> list[Record]:
+        if batch.header.next_offset <= state.position:
+            return []
+        if self._aborted is not None and self._aborted.leaves_out(batch):
+            return []
+        if batch.header.is_control:
+            return []
+        if self._check_crcs:
+            batch.check()
+        return batch.records(*state.partition, from_offset=state.position)

@@ -1,0 +1,332 @@
+"""The producer's buffer: records waiting in batches, a queue for each partition. No I/O.
+
+Any thread appends, under one lock that is held for a few instructions. The loop's thread takes
+batches out. A batch stays at the head of its queue until its outcome is known, and only the head
+may be under way: that is what keeps the order of a partition through every retry.
+"""
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from seglog.clients.config import ProducerConfig
+from seglog.clients.errors import ClientClosedError, ConfigurationError, RecordTooLargeError
+from seglog.clients.producer.batch import Outcome, ProducerBatch
+from seglog.clients.producer.futures import BulkDelivery
+from seglog.clients.producer.partitioner import StickyPartitioner, partition_for_key
+from seglog.clients.producer.records import BulkItem, RecordFields, measured_item
+from seglog.protocol.records.batch import HEADER_BYTES
+from seglog.protocol.types import TopicPartition
+
+_NEVER: Final = float("inf")
+
+
+class Target(NamedTuple):
+    """Where records go: a topic with so many partitions, and one of them or None for the rules."""
+
+    topic: str
+    partition_count: int
+    partition: int | None
+
+
+class Progress(Enum):
+    """Why ``append_many`` came back."""
+
+    DONE = 1
+    NO_ROOM = 2
+    PAUSE = 3
+
+
+class PartitionQueue:
+    """The batches of one partition, oldest first.
+
+    ``is_busy`` holds from the moment its head is taken until the request with it has ended, even
+    if the head was given up meanwhile: the broker may still be storing it.
+    """
+
+    __slots__ = ("batches", "filling", "is_busy", "partition", "retry_at_s")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.filling: ProducerBatch | None = None
+        self.is_busy = False
+        self.retry_at_s = 0.0
+
+
+class TopicQueues:
+    """The queues of one topic, and who gets its records without a key."""
+
+    __slots__ = ("queues", "sticky")
+
+    def __init__(self, turn_bytes: int) -> None:
+        self.queues: dict[int, PartitionQueue] = {}
+        self.sticky = StickyPartitioner(turn_bytes)
+
+
+class RecordAccumulator:
+    """Collects records into batches, within a bound on their bytes.
+
+    Args:
+        config: sizes and times.
+        clock: seconds, monotonic.
+        time_ns: nanoseconds since the epoch, for records without a timestamp.
+        wake: called from any thread when there may be something to send.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Callable[[], float],
+        time_ns: Callable[[], int],
+        wake: Callable[[], object],
+    ) -> None:
+        self._clock = clock
+        self._time_ns = time_ns
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._topics: dict[str, TopicQueues] = {}
+        self._active: dict[TopicPartition, PartitionQueue] = {}
+        self._room_waiters: list[Callable[[], object]] = []
+        self._buffered_bytes = 0
+        self._is_closed = False
+        self._batch_bytes = config.batch_bytes
+        self._buffer_bytes = config.buffer_bytes
+        self._record_bytes_max = config.max_request_bytes - HEADER_BYTES
+        self._linger_s = config.linger_ms / 1000
+        self._delivery_timeout_s = config.delivery_timeout_ms / 1000
+
+    # Any thread.
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the records that are neither acknowledged nor given up."""
+        return self._buffered_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a record may be appended now."""
+        return self._buffered_bytes < self._buffer_bytes
+
+    def append(
+        self, target: Target, record: RecordFields, size: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Put a record of ``size`` bytes into the batch of its partition.
+
+        Returns:
+            The batch and the record's index in it; None if there is no room.
+
+        Raises:
+            RecordTooLargeError: it would not fit into any request.
+            ConfigurationError: there is no such partition.
+            ClientClosedError: the producer is closed.
+        """
+        with self._lock:
+            if not self.has_room and not self._is_closed:
+                return None
+            batch, index, is_wanted = self._place(target, record, size)
+        if is_wanted:
+            self._wake()
+        return batch, index
+
+    def append_many(
+        self,
+        target: Target,
+        items: Iterator[BulkItem],
+        delivery: BulkDelivery,
+        max_records: int,
+    ) -> Progress:
+        """Append records until ``items`` ends, the buffer is full or ``max_records`` are taken.
+
+        The lock is taken for each record, not for the run: ``items`` is the application's and may
+        take its time, while the batch that is being filled must be able to leave.
+
+        Raises:
+            What ``append`` and ``measured_item`` raise; what was taken before stays appended.
+        """
+        if not self.has_room:
+            return Progress.NO_ROOM
+        lock, time_ns, place = self._lock, self._time_ns, self._place
+        for taken, item in enumerate(items, 1):
+            record, size = measured_item(item, time_ns)
+            with lock:
+                batch, index, is_wanted = place(target, record, size)
+                delivery.add(batch, index)
+            if is_wanted:
+                self._wake()
+            if self._buffered_bytes >= self._buffer_bytes:
+                return Progress.NO_ROOM
+            if taken >= max_records:
+                return Progress.PAUSE
+        return Progress.DONE
+
+    def _place(
+        self, target: Target, record: RecordFields, size: int
+    ) -> tuple[ProducerBatch, int, bool]:
+        """Under the lock: the batch, the index in it, and whether the sender must hear of it."""
+        if self._is_closed:
+            raise ClientClosedError("the producer is closed")
+        if size > self._record_bytes_max:
+            raise RecordTooLargeError(
+                f"a record of {size} bytes for {target.topic}; max_request_bytes allows "
+                f"{self._record_bytes_max}"
+            )
+        queue = self._queue_for(target, record[1], size)
+        batch = queue.filling
+        is_wanted = False
+        if batch is None or batch.size_bytes + size > self._batch_bytes:
+            # A batch that is full now must leave as well as the new one at its time.
+            batch = self._begin_batch(queue)
+            is_wanted = not queue.is_busy
+        index = batch.record_count
+        batch.records.append(record)
+        batch.record_count = index + 1
+        batch.size_bytes += size
+        self._buffered_bytes += size
+        return batch, index, is_wanted
+
+    def _queue_for(self, target: Target, key: bytes | None, size: int) -> PartitionQueue:
+        topic = self._topics.get(target.topic)
+        if topic is None:
+            topic = self._topics[target.topic] = TopicQueues(self._batch_bytes - HEADER_BYTES)
+        partition = target.partition
+        if partition is None:
+            if key is None:
+                partition = topic.sticky.partition_for(size, target.partition_count)
+            else:
+                partition = partition_for_key(key, target.partition_count)
+        queue = topic.queues.get(partition)
+        if queue is None:
+            if not 0 <= partition < target.partition_count:
+                raise ConfigurationError(
+                    f"topic {target.topic} has {target.partition_count} partitions, no {partition}"
+                )
+            queue = PartitionQueue(TopicPartition(target.topic, partition))
+            topic.queues[partition] = queue
+        return queue
+
+    def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:
+        now_s = self._clock()
+        batch = ProducerBatch(
+            queue.partition, now_s + self._delivery_timeout_s, now_s + self._linger_s
+        )
+        queue.batches.append(batch)
+        queue.filling = batch
+        self._active[queue.partition] = queue
+        return batch
+
+    def wait_for_room(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` once, from any thread, when there is room or the producer closes."""
+        with self._lock:
+            must_wait = not self.has_room and not self._is_closed
+            if must_wait:
+                self._room_waiters.append(callback)
+        if must_wait:
+            self._wake()  # Batches do not linger while somebody waits for their room.
+        else:
+            callback()
+
+    # The loop's thread.
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every record is acknowledged or given up."""
+        return not self._active
+
+    def close(self) -> None:
+        """Take no more records; what is there should leave at once."""
+        with self._lock:
+            self._is_closed = True
+            waiters, self._room_waiters = self._room_waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def pending(self) -> list[ProducerBatch]:
+        """Every batch without an outcome; from now on they are not waited with any more."""
+        with self._lock:
+            batches = [batch for queue in self._active.values() for batch in queue.batches]
+            for batch in batches:
+                batch.ready_at_s = 0.0
+        return batches
+
+    def ready(self, now_s: float) -> tuple[list[PartitionQueue], float]:
+        """Queues whose head may leave, oldest head first, and when to look again at the latest."""
+        ready: list[PartitionQueue] = []
+        look_again_at_s = _NEVER
+        with self._lock:
+            is_urgent = self._is_closed or not self.has_room
+            for queue in self._active.values():
+                # Batches are queued in the order of their deadlines.
+                head = queue.batches[0]
+                look_again_at_s = min(look_again_at_s, head.deadline_s)
+                if queue.is_busy:
+                    continue
+                at_s = queue.retry_at_s
+                if head is queue.filling and not is_urgent:
+                    at_s = max(at_s, head.ready_at_s)
+                if at_s <= now_s:
+                    ready.append(queue)
+                else:
+                    look_again_at_s = min(look_again_at_s, at_s)
+        ready.sort(key=lambda queue: queue.batches[0].deadline_s)
+        return ready, look_again_at_s
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """The head of a ready queue; it stays where it is, closed to further records."""
+        with self._lock:
+            queue.is_busy = True
+            head = queue.batches[0]
+            if head is queue.filling:
+                queue.filling = None
+        return head
+
+    def release(self, queue: PartitionQueue, retry_at_s: float = 0.0) -> None:
+        """The request with the head of ``queue`` has ended; the next may leave at that time."""
+        with self._lock:
+            queue.is_busy = False
+            queue.retry_at_s = retry_at_s
+
+    def expired(self, now_s: float) -> list[ProducerBatch]:
+        """The batches whose delivery timeout is over, under way or not."""
+        with self._lock:
+            return [
+                batch
+                for queue in self._active.values()
+                for batch in itertools.takewhile(
+                    lambda batch: batch.deadline_s <= now_s, queue.batches
+                )
+            ]
+
+    def finish(self, batch: ProducerBatch, outcome: Outcome) -> None:
+        """Take a batch out of its queue and tell everybody what became of it."""
+        self._remove(batch, ())
+        batch.finish(outcome)
+
+    def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Put ``parts``, which hold the same records, in the place of a batch."""
+        self._remove(batch, parts)
+        batch.split_into(parts)
+
+    def _remove(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        with self._lock:
+            queue = self._active.get(batch.partition)
+            if queue is None or batch not in queue.batches:
+                return
+            place = queue.batches.index(batch)
+            del queue.batches[place]
+            for part in reversed(parts):
+                queue.batches.insert(place, part)
+            if queue.filling is batch:
+                queue.filling = None
+            if not queue.batches:
+                del self._active[batch.partition]
+            self._buffered_bytes -= batch.size_bytes - HEADER_BYTES
+            self._buffered_bytes += sum(part.size_bytes - HEADER_BYTES for part in parts)
+            waiters: list[Callable[[], object]] = []
+            if self.has_room:
+                waiters, self._room_waiters = self._room_waiters, []
+        for waiter in waiters:
+            waiter()

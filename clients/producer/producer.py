@@ -1,0 +1,319 @@
+"""``AsyncProducer``: sends records in batches."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterable, Iterable, Iterator
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+from seglog.clients.cluster import Cluster
+from seglog.clients.config import ProducerConfig, ProducerOptions, make_config
+from seglog.clients.errors import (
+    BufferFullError,
+    ClientClosedError,
+    ClientError,
+    FlushTimeoutError,
+    RecordsDroppedError,
+)
+from seglog.clients.models import RecordMetadata
+from seglog.clients.producer.accumulator import Progress, RecordAccumulator, Target
+from seglog.clients.producer.batch import Outcome, ProducerBatch
+from seglog.clients.producer.futures import AsyncBulkFuture, AsyncDeliveryFuture, BulkDelivery
+from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
+from seglog.clients.producer.sender import ProducerIdentity, Sender
+
+RECORDS_PER_TURN: Final = 1000
+"""How many records ``send_many`` takes before other tasks of the loop get their turn."""
+
+
+class AsyncProducer:
+    """Sends records, in batches, to the partitions of topics.
+
+    Records of one partition keep the order in which they were sent, also when requests fail and
+    are tried again. Use it as ``async with``, or call ``start`` and ``close``.
+
+    Args:
+        bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
+        **options: see ``ProducerConfig``.
+
+    Raises:
+        ConfigurationError: an option that cannot be right.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]
+    ) -> None:
+        self.config = make_config(ProducerConfig, options)
+        self.cluster = Cluster(bootstrap_servers, self.config)
+        self.accumulator = RecordAccumulator(
+            self.config, time.monotonic, time.time_ns, self._wake_sender
+        )
+        self._identity = ProducerIdentity()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread_id = 0
+        self._sender: Sender | None = None
+        self._is_closed = False
+
+    async def start(self) -> Self:
+        """Connect; idempotent.
+
+        Raises:
+            BrokerUnreachableError: none of the bootstrap servers answers; names host and port.
+        """
+        await self.cluster.start()
+        if self._sender is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread_id = threading.get_ident()
+            self._sender = Sender(self.config, self.cluster, self.accumulator, self._identity)
+            self.cluster.add_listener(self._sender.wake)
+            self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
+        return self
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close(0)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        dropped = await self.close()
+        if kind is None:
+            self.raise_unseen_error()
+            if dropped:
+                raise RecordsDroppedError(dropped)
+
+    async def send(
+        self,
+        topic: str,
+        value: BytesLike | None = None,
+        *,
+        key: BytesLike | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+    ) -> AsyncDeliveryFuture:
+        """Put a record into the buffer and return the coming acknowledgement, to be awaited.
+
+        Args:
+            topic: where to; the broker may create it, if it is set up to do so.
+            value: the content; None is a tombstone.
+            key: decides the partition as Kafka's clients do; records of one key stay in order.
+            timestamp_ms: milliseconds since the epoch; None is now.
+            headers: names with values; names may repeat.
+            partition: overrides the key.
+
+        Raises:
+            BufferFullError: no room within ``max_block_ms``.
+            UnknownTopicOrPartitionError, MetadataTimeoutError: no such topic.
+            RecordTooLargeError: the record is over ``max_request_bytes``.
+            ConfigurationError: an argument of the wrong type, or no such partition.
+        """
+        record, size = measured_record(key, value, timestamp_ms, headers, time.time_ns)
+        target = self.known_target(topic, partition) or await self.find_target(topic, partition)
+        placed = self.accumulator.append(target, record, size)
+        if placed is None:
+            deadline_s = time.monotonic() + self.config.max_block_ms / 1000
+            while placed is None:
+                await self._wait_for_room(deadline_s)
+                placed = self.accumulator.append(target, record, size)
+        return AsyncDeliveryFuture(*placed, record[0])
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: BytesLike | None = None,
+        *,
+        key: BytesLike | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and return where it was stored; raises what ``send`` and its future do."""
+        return await (
+            await self.send(
+                topic,
+                value,
+                key=key,
+                timestamp_ms=timestamp_ms,
+                headers=headers,
+                partition=partition,
+            )
+        )
+
+    async def send_many(
+        self,
+        topic: str,
+        records: Iterable[BulkItem] | AsyncIterable[BulkItem],
+        *,
+        partition: int | None = None,
+    ) -> AsyncBulkFuture:
+        """Put many records into the buffer; much cheaper than many ``send``.
+
+        Args:
+            topic: where to.
+            records: (key, value) pairs, or (key, value, timestamp_ms[, headers]); taken as room
+                becomes free, so it may be endless or larger than memory.
+            partition: overrides the keys.
+
+        Returns:
+            The coming acknowledgement of all of them; awaited, it gives their number.
+
+        Raises:
+            What ``send`` raises, and what ``records`` raises; what was taken before is sent.
+        """
+        target = self.known_target(topic, partition) or await self.find_target(topic, partition)
+        delivery = BulkDelivery()
+        try:
+            if isinstance(records, AsyncIterable):
+                async for item in records:
+                    await self._append_all(target, iter((item,)), delivery)
+            else:
+                await self._append_all(target, iter(records), delivery)
+        finally:
+            delivery.complete()
+        return AsyncBulkFuture(delivery)
+
+    async def _append_all(
+        self, target: Target, items: Iterator[BulkItem], delivery: BulkDelivery
+    ) -> None:
+        while True:
+            progress = self.accumulator.append_many(target, items, delivery, RECORDS_PER_TURN)
+            if progress is Progress.DONE:
+                return
+            if progress is Progress.PAUSE:
+                await asyncio.sleep(0)
+            else:
+                await self._wait_for_room(time.monotonic() + self.config.max_block_ms / 1000)
+
+    async def flush(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - more than giving up happens then
+    ) -> None:
+        """Send what is in the buffer now, without lingering, and wait until it is decided.
+
+        Args:
+            timeout: seconds; None waits until the delivery timeout has decided everything.
+
+        Raises:
+            FlushTimeoutError: not everything is decided in time.
+            ClientError: the first error since the last ``flush`` that nobody has looked at.
+        """
+        batches = self.accumulator.pending()
+        self._wake_sender()
+        if not await _wait_for(batches, timeout):
+            waiting = sum(batch.record_count for batch in batches if not batch.is_done)
+            raise FlushTimeoutError(f"{waiting} records not acknowledged within {timeout} s")
+        self.raise_unseen_error()
+
+    async def close(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - more than giving up happens then
+    ) -> int:
+        """Send what is in the buffer, then disconnect; idempotent.
+
+        Args:
+            timeout: seconds to wait for acknowledgements; None waits until the delivery timeout
+                has decided everything.
+
+        Returns:
+            How many records were dropped: in the buffer, but never acknowledged.
+        """
+        self._is_closed = True
+        self.accumulator.close()
+        batches = self.accumulator.pending()
+        if self._sender is not None:
+            self._sender.wake()
+            await _wait_for(batches, timeout)
+        await self.cluster.close()
+        for batch in self.accumulator.pending():
+            error = ClientClosedError(
+                f"{batch.record_count} records for {batch.partition} dropped: the producer is "
+                "closed"
+            )
+            batch.mark_error_seen()
+            self.accumulator.finish(batch, Outcome(error=error))
+        dropped = sum(batch.failed_count for batch in batches)
+        if dropped:
+            self.cluster.warn("producer: closed with %d records dropped", dropped)
+        return dropped
+
+    def raise_unseen_error(self) -> None:
+        """Raise the first error of a record that nobody has looked at; it counts as seen then."""
+        if self._sender is None:
+            return
+        failed, self._sender.failed = self._sender.failed, []
+        unseen = [batch for batch in failed if not batch.is_error_seen]
+        for batch in unseen:
+            batch.mark_error_seen()
+        error = next((batch.error for batch in unseen if batch.error is not None), None)
+        if error is not None:
+            raise error
+
+    # Shared with the blocking facade.
+
+    def known_target(self, topic: str, partition: int | None) -> Target | None:
+        """Where to send, if metadata knows; from any thread.
+
+        Raises:
+            ClientClosedError: the producer is closed or was not started.
+        """
+        if self._is_closed:
+            raise ClientClosedError("the producer is closed")
+        if self._sender is None:
+            raise ClientClosedError("the producer is not started")
+        known = self.cluster.topics.get(topic)
+        if known is None or (partition is not None and partition >= known.partition_count):
+            return None
+        return Target(topic, known.partition_count, partition)
+
+    async def find_target(self, topic: str, partition: int | None) -> Target:
+        """Where to send, after asking the broker."""
+        timeout_s = self.config.max_block_ms / 1000
+        known = await self.cluster.find_topic(topic, timeout_s, create=True)
+        if partition is not None and partition >= known.partition_count:
+            # Perhaps the topic has grown since.
+            await self.cluster.refresh(min(timeout_s, self.config.request_timeout_ms / 1000))
+            known = self.cluster.topics.get(topic, known)
+        return Target(topic, known.partition_count, partition)
+
+    def room_error(self) -> ClientError:
+        """The error of one who waited for room in vain."""
+        return BufferFullError(
+            f"the buffer of {self.config.buffer_bytes} bytes stayed full for "
+            f"{self.config.max_block_ms} ms"
+        )
+
+    async def _wait_for_room(self, deadline_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self.accumulator.wait_for_room(lambda: None if waiter.done() else waiter.set_result(None))
+        try:
+            async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
+                await waiter
+        except TimeoutError as error:
+            raise self.room_error() from error
+
+    def _wake_sender(self) -> None:
+        if self._sender is None or self._loop is None:
+            return
+        if threading.get_ident() == self._thread_id:
+            self._sender.wake()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._sender.wake)
+
+
+async def _wait_for(batches: list[ProducerBatch], timeout_s: float | None) -> bool:
+    try:
+        async with asyncio.timeout(timeout_s):
+            for batch in batches:
+                await batch.wait_async()
+    except TimeoutError:
+        return False
+    return True
