@@ -14,6 +14,25 @@ Part = bytes | bytearray | memoryview | RecordSource
 """A piece of an encoded frame; a ``RecordSource`` is sent by whoever can read it."""
 
 
+class Incoming(Protocol):
+    """What the owner of a connection sees of a decoded request."""
+
+    @property
+    def api_key(self) -> int:
+        """The operation."""
+        ...
+
+    @property
+    def request(self) -> Any:
+        """The typed request of ``seglog.protocol.api``."""
+        ...
+
+    @property
+    def expects_response(self) -> bool:
+        """False for a produce request with acks=0: nothing may be sent."""
+        ...
+
+
 class IncomingRequest:
     """A decoded request, and what is needed to answer it.
 
@@ -85,7 +104,7 @@ class ServerDialect(Protocol):
         """
         ...
 
-    def decode(self, view: memoryview, start: int, end: int) -> IncomingRequest | Reply:
+    def decode(self, view: memoryview, start: int, end: int) -> Incoming | Reply:
         """Decode the one frame in ``view[start:end]``; record fields are views of ``view``.
 
         Raises:
@@ -93,12 +112,10 @@ class ServerDialect(Protocol):
         """
         ...
 
-    def encode(self, incoming: IncomingRequest, response: Any) -> Sequence[Part]:
-        """Return the parts of the frame that answers ``incoming``."""
+    def encode(self, incoming: Any, response: Any) -> Sequence[Part]:
+        """Return the parts of the frame that answers ``incoming``, which came from ``decode``."""
         ...
 
-    def encode_error(
-        self, incoming: IncomingRequest, error: ErrorCode, message: str
-    ) -> Sequence[Part] | None:
+    def encode_error(self, incoming: Any, error: ErrorCode, message: str) -> Sequence[Part] | None:
         """Return the parts that say a request failed as a whole; None: only closing says it."""
         ...

@@ -14,7 +14,7 @@ from typing import Any
 from seglog.broker.api.context import Pending
 from seglog.broker.listeners.output import OutputQueue, length_of, release_part
 from seglog.broker.listeners.services import ListenerServices
-from seglog.protocol.dialect import IncomingRequest, Part, ServerDialect
+from seglog.protocol.dialect import Incoming, Part, ServerDialect
 from seglog.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class _Slot:
 
     __slots__ = ("incoming", "is_done", "parts", "started_ns")
 
-    def __init__(self, incoming: IncomingRequest, started_ns: int) -> None:
+    def __init__(self, incoming: Incoming, started_ns: int) -> None:
         self.incoming = incoming
         self.started_ns = started_ns
         self.is_done = False
@@ -91,7 +91,7 @@ class RequestPipeline:
             or self._output.queued_bytes + self._row_bytes > settings.output_limit_bytes
         )
 
-    def submit(self, incoming: IncomingRequest) -> None:
+    def submit(self, incoming: Incoming) -> None:
         """Hand a request to its handler and queue the answer, or remember that it is pending."""
         if self._dialect.client_id != self._context.client_id:
             self._context = self._services.context(self._dialect.client_id, self._host, self._peer)

@@ -6,10 +6,10 @@
 ``docs/kafka-dialect.md`` lists the operations and versions.
 """
 
+from seglog.protocol.dialect import Reply
 from seglog.protocol.kafka.connection import (
     KafkaRequest,
     KafkaServerConnection,
-    Reply,
     UnsupportedApiError,
 )
 from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer

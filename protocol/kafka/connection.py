@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from seglog.protocol.api import ApiKey
+from seglog.protocol.dialect import Reply
 from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
 from seglog.protocol.kafka import codec
 from seglog.protocol.kafka.codec import Part
@@ -83,19 +84,6 @@ class KafkaRequest:
         self.request = request
         self.withheld: list[Any] = []
         self.expects_response = True
-
-
-class Reply:
-    """Bytes that the dialect itself has to say: what it offers, or that it does not offer it."""
-
-    __slots__ = ("closes", "error", "parts")
-
-    def __init__(
-        self, parts: list[Part], *, error: ErrorCode = ErrorCode.NONE, closes: bool = False
-    ) -> None:
-        self.parts = parts
-        self.error = error
-        self.closes = closes
 
 
 class KafkaServerConnection:
