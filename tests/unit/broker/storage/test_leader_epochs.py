@@ -1,0 +1,185 @@
+"""The leader epoch cache."""
+
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFile
+from seglog.broker.storage.errors import DiskFullError
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.leader_epochs import UNDEFINED_EPOCH_END, LeaderEpochCache
+from support.faulty_file_system import FaultyFileSystem
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LeaderEpochCheckpointFile:
+    return LeaderEpochCheckpointFile(OsFileSystem(), str(tmp_path / "leader-epoch-checkpoint"))
+
+
+@pytest.fixture
+def cache(file: LeaderEpochCheckpointFile) -> LeaderEpochCache:
+    cache = LeaderEpochCache(file)
+    for epoch, start in ((2, 10), (4, 20), (7, 30)):
+        cache.assign(epoch, start)
+    return cache
+
+
+def test_epoch_is_forgotten_by_a_crash(
+    cache: LeaderEpochCache, file: LeaderEpochCheckpointFile
+) -> None:
+    """EPOCH-2: on disk when assign returns."""
+    assert LeaderEpochCache(file, file.read()).entries == cache.entries == (
+        (2, 10), (4, 20), (7, 30),
+    )  # fmt: skip
+    assert not cache.has_unwritten_changes
+
+
+def test_known_epoch_is_written_again(tmp_path: Path) -> None:
+    """EPOCH-1: every append asks."""
+    file_system = FaultyFileSystem()
+    cache = LeaderEpochCache(LeaderEpochCheckpointFile(file_system, str(tmp_path / "e")))
+    assert cache.assign(1, 5)
+    writes = file_system.calls.total
+    assert not cache.assign(1, 5)
+    assert not cache.assign(1, 100)
+    assert file_system.calls.total == writes
+
+
+@pytest.mark.parametrize(
+    ("assigned", "expected"),
+    [
+        ((7, 29), [(2, 10), (4, 20), (7, 29)]),
+        ((8, 30), [(2, 10), (4, 20), (8, 30)]),
+        ((8, 25), [(2, 10), (4, 20), (8, 25)]),
+        ((8, 15), [(2, 10), (8, 15)]),
+        ((4, 40), [(2, 10), (4, 40)]),
+        ((3, 40), [(2, 10), (3, 40)]),
+        ((1, 5), [(1, 5)]),
+        ((9, 0), [(9, 0)]),
+    ],
+)
+def test_contradicting_epochs_stay(
+    cache: LeaderEpochCache, assigned: tuple[int, int], expected: list[tuple[int, int]]
+) -> None:
+    """EPOCH-2."""
+    assert cache.assign(*assigned)
+    assert list(cache.entries) == expected
+
+
+@pytest.mark.parametrize(("epoch", "start"), [(-1, 0), (0, -1)])
+def test_negative_epoch_is_kept(cache: LeaderEpochCache, epoch: int, start: int) -> None:
+    """EPOCH-3."""
+    with pytest.raises(ValueError, match="negative"):
+        cache.assign(epoch, start)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected"),
+    [
+        (-1, UNDEFINED_EPOCH_END),
+        (0, (0, 10)),
+        (1, (1, 10)),
+        (2, (2, 20)),
+        (3, (2, 20)),
+        (4, (4, 30)),
+        (6, (4, 30)),
+        (7, (7, 99)),
+        (8, UNDEFINED_EPOCH_END),
+    ],
+)
+def test_end_of_an_epoch_is_wrong(
+    cache: LeaderEpochCache, epoch: int, expected: tuple[int, int]
+) -> None:
+    """EPOCH-4."""
+    assert cache.end_offset_for(epoch, 99) == expected
+
+
+def test_empty_cache_knows_an_epoch(file: LeaderEpochCheckpointFile) -> None:
+    cache = LeaderEpochCache(file)
+    assert cache.end_offset_for(0, 5) == UNDEFINED_EPOCH_END
+    assert cache.latest_epoch == -1
+    assert cache.latest_entry is None
+    assert cache.earliest_entry is None
+    assert cache.epoch_for_offset(0) is None
+    assert not cache.truncate_from_end(0)
+    assert not cache.truncate_from_start(0)
+
+
+def test_epoch_of_an_offset_is_wrong(cache: LeaderEpochCache) -> None:
+    assert [cache.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 1000)] == [
+        None, 2, 2, 4, 7,
+    ]  # fmt: skip
+    assert cache.start_offset_of(4) == 20
+    assert cache.start_offset_of(5) is None
+    assert cache.previous_epoch(7) == cache.previous_epoch(5) == 4
+    assert cache.previous_epoch(2) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "kept"), [(31, 3), (30, 2), (29, 2), (20, 1), (10, 0), (0, 0), (-1, 3)]
+)
+def test_truncation_from_the_end_keeps_too_much(
+    cache: LeaderEpochCache, offset: int, kept: int
+) -> None:
+    """EPOCH-5; TRUNC-1 for offsets at the log end."""
+    before = cache.entries
+    assert cache.truncate_from_end(offset) == (kept < 3)
+    assert cache.entries == before[:kept]
+    assert cache.has_unwritten_changes == (kept < 3)
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (9, [(2, 10), (4, 20), (7, 30)]),
+        (10, [(2, 10), (4, 20), (7, 30)]),
+        (15, [(2, 15), (4, 20), (7, 30)]),
+        (20, [(4, 20), (7, 30)]),
+        (25, [(4, 25), (7, 30)]),
+        (99, [(7, 99)]),
+    ],
+)
+def test_truncation_from_the_start_forgets_the_covering_epoch(
+    cache: LeaderEpochCache,
+    file: LeaderEpochCheckpointFile,
+    offset: int,
+    expected: list[tuple[int, int]],
+) -> None:
+    """EPOCH-5: the epoch that covers the log start stays; the file is written later."""
+    changed = cache.truncate_from_start(offset)
+    assert list(cache.entries) == expected
+    assert changed == (offset > 10)
+    if changed:
+        assert file.read() != expected
+        cache.write()
+    assert file.read() == expected
+
+
+def test_clear_leaves_an_epoch(cache: LeaderEpochCache, file: LeaderEpochCheckpointFile) -> None:
+    """EPOCH-6."""
+    cache.clear()
+    assert cache.entries == ()
+    assert cache.has_unwritten_changes
+    cache.write()
+    assert file.read() == []
+
+
+def test_full_disk_forgets_that_the_file_is_old(tmp_path: Path) -> None:
+    file_system = FaultyFileSystem()
+    file = LeaderEpochCheckpointFile(file_system, str(tmp_path / "e"))
+    cache = LeaderEpochCache(file, [EpochEntry(1, 5)])
+    file_system.calls.free_bytes = 0
+    with pytest.raises(DiskFullError):
+        cache.assign(2, 9)
+    assert cache.has_unwritten_changes
+    assert cache.latest_epoch == 2
+    file_system.calls.heal()
+    cache.write()
+    assert file.read() == [(1, 5), (2, 9)]
+
+
+def test_moved_folder_gets_the_old_file(cache: LeaderEpochCache, tmp_path: Path) -> None:
+    (tmp_path / "moved").mkdir()
+    cache.moved(str(tmp_path / "moved" / "leader-epoch-checkpoint"))
+    cache.assign(9, 90)
+    assert (tmp_path / "moved" / "leader-epoch-checkpoint").read_text().endswith("9 90\n")
