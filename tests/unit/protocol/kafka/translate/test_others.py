@@ -1,0 +1,84 @@
+"""Producers, the cluster, log directories and offsets by time."""
+
+import pytest
+
+from seglog.protocol import api
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.kafka import codec
+from seglog.protocol.kafka.messages import describe_log_dirs
+from seglog.protocol.kafka.translate import cluster, offsets_by_time, produce, producers
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "expected"),
+    [
+        (ErrorCode.PRODUCER_FENCED, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.PRODUCER_FENCED, 4, ErrorCode.PRODUCER_FENCED),
+        (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 5, ErrorCode.TRANSACTION_ABORTABLE),
+    ],
+)
+def test_fenced_producer_gets_an_error_it_does_not_know(
+    error: ErrorCode, version: int, expected: ErrorCode
+) -> None:
+    """It would take an unknown code for a reason to retry for ever."""
+    assert producers.write_init(api.InitProducerIdResponse(error), version).error_code == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "expected"),
+    [
+        (ErrorCode.KAFKA_STORAGE_ERROR, 3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.KAFKA_STORAGE_ERROR, 4, ErrorCode.KAFKA_STORAGE_ERROR),
+        (ErrorCode.TRANSACTION_ABORTABLE, 10, ErrorCode.INVALID_TXN_STATE),
+    ],
+)
+def test_producing_client_gets_an_error_it_does_not_know(
+    error: ErrorCode, version: int, expected: ErrorCode
+) -> None:
+    """As FETCH-10."""
+    response = api.ProduceResponse([api.ProducePartitionResult("t", 0, error)])
+    message = produce.write_response(response, version)
+    assert message.responses[0].partition_responses[0].error_code == expected
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 5), (5, 78)])
+def test_old_client_gets_offset_not_available(version: int, code: int) -> None:
+    """LIST-8; and the leader epoch only where there is room for it."""
+    response = api.ListOffsetsResponse(
+        [api.ListOffsetsResult("t", 0, ErrorCode.OFFSET_NOT_AVAILABLE, leader_epoch=3)]
+    )
+    message = offsets_by_time.write_list_offsets(response, version)
+    assert message.topics[0].partitions[0].error_code == code
+    for each in range(1, 12):
+        codec.encode(offsets_by_time.write_list_offsets(response, each), each)
+
+
+def test_partitions_of_a_topic_are_spread_over_the_answer() -> None:
+    """The partitions of one topic belong together, whatever the order of the handler."""
+    response = api.DescribeLogDirsResponse(
+        [
+            api.LogDirDescription(
+                "/data",
+                ErrorCode.NONE,
+                [api.LogDirPartition(topic, index, 1) for index in (0, 1) for topic in "ab"],
+            )
+        ]
+    )
+    (log_dir,) = cluster.write_log_dirs(response, 5).results
+    assert [(each.name, len(each.partitions)) for each in log_dir.topics] == [("a", 2), ("b", 2)]
+
+
+def test_all_log_dirs_become_none() -> None:
+    """Null topics."""
+    message = describe_log_dirs.DescribeLogDirsRequest(topics=None)
+    assert cluster.read_log_dirs(message, 2).partitions is None
+    message.topics = [describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=[1, 2])]
+    assert cluster.read_log_dirs(message, 2).partitions == [("t", 1), ("t", 2)]
+
+
+def test_endpoint_type_breaks_the_oldest_version() -> None:
+    """Controllers can only be asked for from version 1 on."""
+    response = api.DescribeClusterResponse("c", endpoint_type=2)
+    for version in range(3):
+        codec.encode(cluster.write_cluster(response, version), version)
