@@ -8,7 +8,7 @@ thread are ``FileSlice`` and ``SegmentSync`` objects.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
@@ -17,40 +17,17 @@ from seglog.broker.storage.batch_walk import (
     boundary_before,
     walk_batches,
 )
-from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError
+from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError, SegmentOverflowError
 from seglog.broker.storage.files import FileSlice, FileSystem
 from seglog.broker.storage.segment_files import SegmentFiles, SegmentSync
 from seglog.broker.storage.segment_indexes import SegmentIndexes
 from seglog.broker.storage.time_index import TimestampOffset
+from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import LOG_OVERHEAD, BatchHeader, RecordBatch
 from seglog.protocol.records.search import find_timestamp, max_timestamp_record
 from seglog.protocol.types import INT32_MAX, Buffer
 
 LOGGER: Final = logging.getLogger(__name__)
-
-
-class SegmentConfig(Protocol):
-    """What a segment needs of a ``LogConfig``."""
-
-    @property
-    def index_interval_bytes(self) -> int:
-        """Bytes of data between two index entries."""
-        ...
-
-    @property
-    def segment_index_bytes(self) -> int:
-        """Most bytes of one index file."""
-        ...
-
-    @property
-    def segment_bytes(self) -> int:
-        """Most bytes of a data file, for preallocation."""
-        ...
-
-    @property
-    def preallocate(self) -> bool:
-        """Whether a new data file is made at its full size."""
-        ...
 
 
 class LogSegment:
@@ -63,7 +40,7 @@ class LogSegment:
     """
 
     def __init__(
-        self, file_system: FileSystem, files: SegmentFiles, config: SegmentConfig, created_ms: int,
+        self, file_system: FileSystem, files: SegmentFiles, config: LogConfig, created_ms: int,
         *, is_new: bool,
     ) -> None:  # fmt: skip
         self.base_offset: Final = files.base_offset
@@ -85,7 +62,7 @@ class LogSegment:
         file_system: FileSystem,
         directory: str,
         base_offset: int,
-        config: SegmentConfig,
+        config: LogConfig,
         now_ms: int,
         *,
         suffix: str = "",
@@ -113,7 +90,7 @@ class LogSegment:
         file_system: FileSystem,
         directory: str,
         base_offset: int,
-        config: SegmentConfig,
+        config: LogConfig,
         now_ms: int,
         *,
         suffix: str = "",
@@ -135,7 +112,7 @@ class LogSegment:
     def __repr__(self) -> str:
         return f"LogSegment({self.log.path!r}, size={self.log.size})"
 
-    def update_config(self, config: SegmentConfig) -> None:
+    def update_config(self, config: LogConfig) -> None:
         """Takes other settings; the size of an index file only changes with the next growth."""
         self._config = config
         self._indexes.interval_bytes = config.index_interval_bytes
@@ -191,6 +168,16 @@ class LogSegment:
     def fits_offset(self, offset: int) -> bool:
         """Whether an offset can be expressed relative to the base offset."""
         return 0 <= offset - self.base_offset <= INT32_MAX
+
+    def has_overflow(self) -> bool:
+        """Whether the offsets span more than 2^31-1, so that the segment must be split (REC-5).
+
+        The indexes tell where the end is; without them the batch headers are walked.
+        """
+        try:
+            return self.next_offset() - 1 - self.base_offset > INT32_MAX
+        except SegmentOverflowError:
+            return True
 
     def batches(self, from_offset: int | None = None) -> Iterator[tuple[BatchHeader, int]]:
         """Headers and file positions, from the batch with ``from_offset`` (or the first) on.
@@ -477,11 +464,13 @@ class LogSegment:
         self.files.delete()
 
     def close(self) -> None:
-        """Seals the segment and lets go of it; slices in flight stay readable.
+        """Seals the segment and lets go of it; slices in flight stay readable. Idempotent.
 
         Raises:
             DiskFullError, FileError: the files are not as they should be; everything is let go.
         """
+        if self.files.is_closed:
+            return
         try:
             self._indexes.add_closing_entry()
         finally:

@@ -46,6 +46,7 @@ class SegmentFiles:
         self.base_offset = base_offset
         self.directory = directory
         self.suffix = suffix
+        self.is_closed = False
         self._file_system = file_system
         path_of = self.path_of
         try:
@@ -135,6 +136,8 @@ class SegmentFiles:
 
     def close(self) -> None:
         """Trims what was in use and lets go of everything; slices in flight stay valid."""
+        if self.is_closed:
+            return
         try:
             self.log.trim()
             self.offset_index.close()
@@ -144,6 +147,7 @@ class SegmentFiles:
 
     def release(self) -> None:
         """Lets go of everything, as it is."""
+        self.is_closed = True
         self.log.close()
         self.offset_index.release()
         self.time_index.release()

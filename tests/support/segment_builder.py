@@ -19,7 +19,7 @@ def batch(
     base_offset: int,
     timestamps_ms: Sequence[int] = (NOW_MS,),
     *,
-    value: bytes = b"v" * 20,
+    value: bytes = b"v" * 24,
     offset_deltas: Sequence[int] | None = None,
     last_offset_delta: int | None = None,
     leader_epoch: int = 0,
