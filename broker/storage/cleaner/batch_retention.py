@@ -1,0 +1,120 @@
+"""What stays of a batch that the walk does not decide by itself.
+
+That is: compressed and transactional batches, markers, batches that are empty already, and those
+that become empty although a producer or the high watermark needs them.
+"""
+
+from array import array
+
+from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningStatistics
+from seglog.broker.storage.cleaner.transactions import CleanedTransactions
+from seglog.protocol.compression import Codec
+from seglog.protocol.errors import ErrorCode, RecordError
+from seglog.protocol.records.batch import (
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    BatchHeader,
+    RecordBatch,
+)
+from seglog.protocol.records.builder import finish_batch
+from seglog.protocol.records.compaction import SkimpyOffsetMap, filter_records
+from seglog.protocol.records.control import read_control_type
+from seglog.protocol.records.rebuild import rebuild_batch
+
+
+class BatchRetention:
+    """Decides on whole batches of one pass (KEEP-8..10, KEEP-13..17)."""
+
+    def __init__(
+        self, plan: CleaningPlan, keys: SkimpyOffsetMap, statistics: CleaningStatistics
+    ) -> None:
+        self._plan = plan
+        self._keys = keys
+        self._statistics = statistics
+        self.transactions = CleanedTransactions(plan.aborted)
+        offsets = {record.last_data_offset for record in plan.last_records.values()}
+        offsets.add(plan.high_watermark - 1)
+        self.protected_offsets: array[int] = array("q", sorted(offsets))
+        """Last offsets of batches that may not vanish, ascending."""
+
+    def what_stays(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
+        """The batch as it is, rebuilt, emptied, or nothing.
+
+        Raises:
+            RecordError: the batch cannot be read.
+        """
+        batch.check()
+        if batch.header.is_control:
+            return self._marker(batch)
+        self._statistics.records_read += batch.header.record_count
+        if self.transactions.is_aborted(batch.header) or batch.header.record_count == 0:
+            return self._emptied(batch)
+        return self._filtered(batch)
+
+    def _filtered(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
+        header = batch.header
+        plan = self._plan
+        result = filter_records(
+            self._keys, batch.records_area(), header, plan.now_ms, plan.horizon_ms
+        )
+        if result is None:
+            raise RecordError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"the records of the batch at offset {header.base_offset} are not well formed",
+            )
+        kept, _, invalid, has_horizon, base_timestamp, max_timestamp, records = result
+        self._statistics.records_kept += kept
+        self._statistics.records_without_key += invalid
+        if kept == 0:
+            return self._emptied(batch)
+        if records is None:
+            return batch.view
+        attributes = header.attributes | (DELETE_HORIZON_BIT if has_horizon else 0)
+        codec = header.codec
+        return finish_batch(
+            header._replace(
+                attributes=attributes,
+                base_timestamp=base_timestamp,
+                max_timestamp=max_timestamp,
+                record_count=kept,
+            ),
+            bytearray(HEADER_BYTES) + records,
+            codec,
+            None if codec is Codec.NONE else plan.compression_levels.get(codec.name.lower()),
+        )
+
+    def _emptied(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
+        """The 61 bytes that keep a producer's last sequence or the log's end, or nothing."""
+        if not self._is_needed(batch.header):
+            self._statistics.batches_dropped += 1
+            return b""
+        return batch.view if batch.header.record_count == 0 else rebuild_batch(batch.view, keep=())
+
+    def _is_needed(self, header: BatchHeader) -> bool:
+        if header.next_offset == self._plan.high_watermark:
+            return True
+        last = self._plan.last_records.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset >= 0:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch
+
+    def _marker(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
+        """A marker goes when nothing of its transaction is left, in two steps (KEEP-16)."""
+        header = batch.header
+        control_type = None
+        if header.record_count:
+            record = batch.records(from_offset=header.base_offset)[0]
+            control_type = read_control_type(record.key)
+        needless = self.transactions.is_marker_needless(header, control_type)
+        if header.record_count == 0:
+            return self._emptied(batch)
+        if not needless:
+            return batch.view
+        horizon_ms = header.delete_horizon_ms
+        if horizon_ms is None:
+            return rebuild_batch(batch.view, delete_horizon_ms=self._plan.horizon_ms)
+        if self._plan.now_ms >= horizon_ms:
+            return self._emptied(batch)
+        return batch.view

@@ -1,0 +1,146 @@
+"""Which log to clean next, and what a pass over it may look at (CLN-1..7).
+
+Everything here only looks at logs; the owner of the logs calls it on its own thread.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+from seglog.broker.storage.cleaner.plan import CleaningPlan, SourceSegment
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.segment import LogSegment
+from seglog.protocol.types import TopicPartition
+
+
+class CleanableLog(NamedTuple):
+    """What there is to clean in one log.
+
+    Attributes:
+        first_dirty_offset: where the part begins that was not cleaned yet.
+        first_uncleanable_offset: where a pass must stop.
+        clean_bytes: size of the segments that were cleaned before.
+        cleanable_bytes: size of the dirty segments that may be cleaned.
+        overdue_ms: by how much the oldest dirty record has passed ``max.compaction.lag.ms``; 0 if
+            it has not.
+        checkpoint_is_invalid: the checkpoint named an offset that the log does not have.
+    """
+
+    topic_partition: TopicPartition
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue_ms: int
+    checkpoint_is_invalid: bool
+
+    @property
+    def ratio(self) -> float:
+        """The part of the log, up to where it may be cleaned, that is dirty (CLN-4)."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_eligible(self, min_ratio: float) -> bool:
+        """Whether it is worth a pass (CLN-5)."""
+        return self.cleanable_bytes > 0 and (self.ratio > min_ratio or self.overdue_ms > 0)
+
+
+def look_at(log: Log, checkpoint: int | None, now_ms: int) -> CleanableLog:
+    """What there is to clean in ``log``.
+
+    Args:
+        checkpoint: the offset up to which it was cleaned, None if it never was.
+        now_ms: wall clock.
+    """
+    offsets = log.offsets
+    is_invalid = checkpoint is not None and not (offsets.log_start <= checkpoint <= offsets.log_end)
+    first_dirty = offsets.log_start if checkpoint is None or is_invalid else checkpoint
+    active = log.segments.active
+    first_uncleanable = min(offsets.last_stable, active.base_offset)
+    clean_bytes = cleanable_bytes = 0
+    for segment, end_offset in _sealed_with_ends(log):
+        if end_offset <= first_dirty:
+            clean_bytes += segment.size_bytes
+            continue
+        if end_offset > first_uncleanable or _is_too_young(log, segment, now_ms):
+            first_uncleanable = min(first_uncleanable, segment.base_offset)
+            break
+        cleanable_bytes += segment.size_bytes
+    first_uncleanable = max(first_uncleanable, first_dirty)
+    return CleanableLog(
+        log.topic_partition,
+        first_dirty,
+        first_uncleanable,
+        clean_bytes,
+        cleanable_bytes,
+        _overdue_ms(log, first_dirty, now_ms),
+        is_invalid,
+    )
+
+
+def filthiest(candidates: Iterable[tuple[CleanableLog, float]]) -> CleanableLog | None:
+    """The eligible log with the greatest dirty ratio (CLN-6), of pairs (log, minimum ratio)."""
+    eligible = [each for each, min_ratio in candidates if each.is_eligible(min_ratio)]
+    return max(eligible, key=lambda each: each.ratio, default=None)
+
+
+def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
+    """Freeze what a pass over ``log`` works on."""
+    segments = [
+        SourceSegment(
+            segment.base_offset,
+            end_offset,
+            segment.log,
+            segment.size_bytes,
+            segment.offset_index.size_bytes,
+            segment.time_index.size_bytes,
+            segment.files.modified_ms,
+        )
+        for segment, end_offset in _sealed_with_ends(log)
+        if end_offset <= cleanable.first_uncleanable_offset
+    ]
+    config = log.config
+    start = segments[0].base_offset if segments else cleanable.first_dirty_offset
+    return CleaningPlan(
+        topic_partition=log.topic_partition,
+        directory=log.directory,
+        segments=segments,
+        first_dirty_offset=cleanable.first_dirty_offset,
+        high_watermark=log.offsets.high_watermark,
+        aborted=log.aborted_transactions(start, cleanable.first_uncleanable_offset),
+        last_records=log.producer_state.last_records(),
+        now_ms=now_ms,
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        delete_retention_ms=config.delete_retention_ms,
+        compression_levels={
+            "gzip": config.compression_gzip_level,
+            "lz4": config.compression_lz4_level,
+            "zstd": config.compression_zstd_level,
+        },
+    )
+
+
+def _sealed_with_ends(log: Log) -> list[tuple[LogSegment, int]]:
+    """The sealed segments, each with the base offset of the next one."""
+    return [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
+
+
+def _is_too_young(log: Log, segment: LogSegment, now_ms: int) -> bool:
+    lag_ms = log.config.min_compaction_lag_ms
+    return lag_ms > 0 and segment.largest_timestamp_ms > now_ms - lag_ms
+
+
+def _overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
+    """By how much the oldest dirty segment's first batch is older than it may get (CLN-5)."""
+    lag_ms = log.config.max_compaction_lag_ms
+    if lag_ms >= now_ms:
+        return 0
+    for segment, end_offset in _sealed_with_ends(log):
+        if end_offset <= first_dirty:
+            continue
+        first = segment.first_batch_timestamp
+        if first is not None and first >= 0:
+            return max(0, now_ms - lag_ms - first)
+    return 0

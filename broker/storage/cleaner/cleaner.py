@@ -1,0 +1,190 @@
+"""Pass two, and the whole of a cleaning: what stays is copied to ``.cleaned`` files.
+
+The cleaner runs in a thread of its own and touches nothing but sealed data files and files that it
+makes. Each finished group of segments is handed over to the owner of the log, which swaps it in.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from seglog.broker.storage.cleaner.batch_retention import BatchRetention
+from seglog.broker.storage.cleaner.chunks import Account, ChunkReader
+from seglog.broker.storage.cleaner.cleaned_segment import CleanedSegments
+from seglog.broker.storage.cleaner.key_map_builder import build_key_map
+from seglog.broker.storage.cleaner.plan import (
+    CleaningPlan,
+    CleaningResult,
+    CleaningStatistics,
+    SegmentSwap,
+    SourceSegment,
+)
+from seglog.broker.storage.cleaner.segment_groups import group_segments
+from seglog.broker.storage.errors import CorruptLogError
+from seglog.broker.storage.files import FileSystem
+from seglog.protocol.records.batch import RecordBatch, read_header
+from seglog.protocol.records.compaction import SkimpyOffsetMap, WalkStop, filter_batches
+
+HandOver = Callable[[SegmentSwap], None]
+"""Gives finished files to the owner of the log and returns when they are swapped in."""
+
+_RECORD_GROWTH: Final = 5  # a record of 7 bytes, the smallest, may grow by 24 when it is rebased
+
+
+class Cleaner:
+    """Cleans one log at a time; keeps its key map and buffers from one to the next.
+
+    Args:
+        file_system: where the segments are.
+        map_bytes: memory for the key map.
+        map_load_factor: how full the map may get (CMAP-2).
+        buffer_bytes: size to begin with of the read buffer, and of the write buffer.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        *,
+        map_bytes: int,
+        map_load_factor: float,
+        buffer_bytes: int,
+    ) -> None:
+        self._file_system = file_system
+        self._buffer_bytes = buffer_bytes
+        self._keys = SkimpyOffsetMap(map_bytes, map_load_factor)
+
+    def clean(
+        self,
+        plan: CleaningPlan,
+        *,
+        account: Account,
+        hand_over: HandOver,
+        statistics: CleaningStatistics | None = None,
+    ) -> CleaningResult:
+        """Clean the log of a plan; ``statistics`` may be looked at from outside meanwhile.
+
+        Raises:
+            StorageError, RecordError: a batch cannot be read or the disk failed; groups that were
+                handed over before stay cleaned, nothing else is left.
+            Exception: whatever ``account`` or ``hand_over`` raise to end the pass.
+        """
+        statistics = CleaningStatistics() if statistics is None else statistics
+        self._keys.clear()
+        build_key_map(
+            self._keys,
+            plan,
+            buffer_bytes=self._buffer_bytes,
+            account=account,
+            statistics=statistics,
+        )
+        end_offset = self._keys.latest_offset + 1
+        reached = [each for each in plan.segments if each.base_offset < end_offset]
+        filtering = _Filtering(
+            self._file_system,
+            plan,
+            self._keys,
+            ChunkReader(self._buffer_bytes, account),
+            account,
+            statistics,
+        )
+        for group in group_segments(reached, plan.segment_bytes, plan.segment_index_bytes):
+            hand_over(filtering.clean_group(group))
+        return CleaningResult(max(end_offset, plan.first_dirty_offset), statistics)
+
+
+class _Filtering:
+    """Pass two over the groups of one plan; transactions are followed from one to the next."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        plan: CleaningPlan,
+        keys: SkimpyOffsetMap,
+        reader: ChunkReader,
+        account: Account,
+        statistics: CleaningStatistics,
+    ) -> None:
+        self._file_system = file_system
+        self._plan = plan
+        self._keys = keys
+        self._reader = reader
+        self._account = account
+        self._statistics = statistics
+        self._retention = BatchRetention(plan, keys, statistics)
+        self._protected: array[int] = self._retention.protected_offsets
+        self._out = bytearray(1)
+
+    def clean_group(self, group: Sequence[SourceSegment]) -> SegmentSwap:
+        """Write what stays of a group; on any failure nothing of it is left."""
+        output = CleanedSegments(self._file_system, self._plan, group[0].base_offset)
+        is_finished = False
+        try:
+            for segment in group:
+                self._copy_segment(segment, output)
+            output.finish(group[-1].modified_ms)
+            is_finished = True
+        finally:
+            if not is_finished:
+                output.discard()
+        return SegmentSwap(
+            self._plan.topic_partition,
+            tuple(segment.base_offset for segment in group),
+            output.base_offsets,
+        )
+
+    def _copy_segment(self, segment: SourceSegment, output: CleanedSegments) -> None:
+        position = 0
+        while position < segment.size_bytes:
+            view = self._reader.read(segment.log, position, segment.size_bytes)
+            done = self._copy_chunk(segment, position, view, output)
+            if done == 0:
+                self._reader.grow_for(segment.log, position, view, segment.size_bytes)
+            position += done
+            self._statistics.bytes_read += done
+
+    def _copy_chunk(
+        self, segment: SourceSegment, position: int, view: memoryview, output: CleanedSegments
+    ) -> int:
+        """Write what stays of the whole batches in ``view``; returns how many bytes they are."""
+        plan, statistics = self._plan, self._statistics
+        done = written = 0
+        while True:
+            done, written, why, total, kept, invalid = filter_batches(
+                self._keys, view, done, self._out, written,
+                plan.now_ms, plan.horizon_ms, self._protected,
+            )  # fmt: skip
+            statistics.records_read += total
+            statistics.records_kept += kept
+            statistics.records_without_key += invalid
+            if why == WalkStop.CORRUPT:
+                raise CorruptLogError(
+                    segment.log.path, position + done, "a batch fails its checks; see dump-log"
+                )
+            if why == WalkStop.END:
+                break
+            # Both other reasons need the output in order: what is in the buffer goes first.
+            self._write(memoryview(self._out)[:written], output)
+            written = 0
+            if why == WalkStop.NO_SPACE:
+                self._grow_out(read_header(view, done).size_bytes)
+            else:
+                batch = RecordBatch(view[done:])
+                stays = self._retention.what_stays(batch)
+                self._write(memoryview(stays), output)
+                output.add_aborted(self._retention.transactions.kept_aborted)
+                done += batch.header.size_bytes
+        self._write(memoryview(self._out)[:written], output)
+        return done
+
+    def _write(self, batches: memoryview, output: CleanedSegments) -> None:
+        if not batches:
+            return
+        output.append(batches)
+        self._statistics.bytes_written += len(batches)
+        self._account(len(batches))
+
+    def _grow_out(self, batch_bytes: int) -> None:
+        """Room for at least one batch, however much its records grow."""
+        needed = _RECORD_GROWTH * batch_bytes + (1 << 20)
+        if len(self._out) < needed:
+            self._out = bytearray(needed)

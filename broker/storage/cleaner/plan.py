@@ -1,0 +1,91 @@
+"""What a cleaning pass works on: frozen by the owner of the log, read by another thread."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from seglog.broker.storage.log_file import LogFile
+from seglog.broker.storage.producer_entry import LastProducerRecord
+from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.protocol.types import TopicPartition
+
+
+class SourceSegment(NamedTuple):
+    """A sealed segment; ``end_offset`` is the base offset of the next one."""
+
+    base_offset: int
+    end_offset: int
+    log: LogFile
+    size_bytes: int
+    offset_index_bytes: int
+    time_index_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """One log at the moment when it was chosen.
+
+    Attributes:
+        segments: every segment that ends at or below the first uncleanable offset (CLN-3), oldest
+            first; the clean part is among them, since newer records may supersede its (KEEP-1).
+        first_dirty_offset: where the part begins that was not cleaned yet.
+        high_watermark: the batch in front of it stays even if it gets empty (KEEP-10).
+        aborted: the aborted transactions that overlap the segments, in order of their first offset.
+        last_records: the newest trace of each active producer (KEEP-9).
+        now_ms: the time of the pass; tombstones are judged by it.
+    """
+
+    topic_partition: TopicPartition
+    directory: str
+    segments: Sequence[SourceSegment]
+    first_dirty_offset: int
+    high_watermark: int
+    aborted: Sequence[AbortedTransaction]
+    last_records: Mapping[int, LastProducerRecord]
+    now_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    delete_retention_ms: int
+    compression_levels: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def horizon_ms(self) -> int:
+        """When the tombstones go that this pass is the first to keep (KEEP-11)."""
+        return self.now_ms + self.delete_retention_ms
+
+    @property
+    def dirty_segments(self) -> Sequence[SourceSegment]:
+        """The segments that hold something not cleaned yet."""
+        return [each for each in self.segments if each.end_offset > self.first_dirty_offset]
+
+
+class SegmentSwap(NamedTuple):
+    """Finished ``.cleaned`` files that take the place of the segments they were made from."""
+
+    topic_partition: TopicPartition
+    old_base_offsets: tuple[int, ...]
+    new_base_offsets: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class CleaningStatistics:
+    """What one pass read and wrote."""
+
+    bytes_mapped: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0
+    batches_dropped: int = 0
+    keys: int = 0
+    is_map_full: bool = False
+
+
+class CleaningResult(NamedTuple):
+    """``end_offset`` is the new first dirty offset: everything below it is clean."""
+
+    end_offset: int
+    statistics: CleaningStatistics
