@@ -6,11 +6,11 @@ its checksum and is replaced by a scan.
 """
 
 import logging
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from seglog.broker.storage.errors import MissingFileError
+from seglog.broker.storage.errors import DiskFullError, MissingFileError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import SNAPSHOT_SUFFIX, segment_path
 from seglog.broker.storage.producer_entry import ProducerEntry
@@ -64,21 +64,34 @@ class ProducerSnapshotFiles:
         """Path of the window file beside it."""
         return segment_path(self._directory, offset, WINDOW_SUFFIX)
 
-    def write(self, offset: int, entries: Collection[ProducerEntry]) -> None:
-        """Write the snapshot of everything below ``offset``; a window only if there are entries.
+    def write(self, offset: int, entries: Collection[ProducerEntry]) -> bool:
+        """Write the snapshot of everything below ``offset``, unless there is one (SNAP-1).
+
+        A full disk is no reason to fail: recovery then scans from the snapshot before.
+
+        Returns:
+            Whether the snapshot is there.
 
         Raises:
-            StorageError: the file system refused.
+            FileError: the disk failed.
         """
-        if entries:
-            window = encode_window(entries)
-            self._file_system.write_file(self.window_path(offset), window, sync=False)
-        snapshot = encode_snapshot(entries)
-        self._file_system.write_file(self.snapshot_path(offset), snapshot, sync=False)
         position = bisect_left(self._offsets, offset)
-        if position == len(self._offsets) or self._offsets[position] != offset:
-            insort(self._offsets, offset)
+        if position < len(self._offsets) and self._offsets[position] == offset:
+            return True
+        try:
+            # A window only where there is something to say.
+            if entries:
+                window = encode_window(entries)
+                self._file_system.write_file(self.window_path(offset), window, sync=False)
+            snapshot = encode_snapshot(entries)
+            self._file_system.write_file(self.snapshot_path(offset), snapshot, sync=False)
+        except DiskFullError as error:
+            logger.warning("event=no-producer-snapshot error=%s", error)
+            self.remove(offset)
+            return False
+        self._offsets.insert(position, offset)
         self._unsynced.add(offset)
+        return True
 
     def unsynced_paths(self, up_to_offset: int) -> list[str]:
         """Paths of snapshots named up to the offset that no flush has synced yet."""
@@ -143,6 +156,10 @@ class ProducerSnapshotFiles:
         for offset in self.offsets:
             if not log_start < offset <= log_end:
                 self.remove(offset)
+
+    def moved(self, directory: str) -> None:
+        """Take note that the log's folder was renamed."""
+        self._directory = directory
 
     def remove_all(self) -> None:
         """Delete every snapshot."""

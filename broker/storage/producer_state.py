@@ -170,12 +170,13 @@ class ProducerState:
 
     # After the write
 
-    def record_batch(self, header: BatchHeader, last_offset: int, seen_ms: int) -> None:
-        """Record a data batch that is in the log; ``last_offset`` is its final one."""
+    def record_batch(self, header: BatchHeader, seen_ms: int) -> None:
+        """Record a data batch that is in the log; ``header`` has its final base offset."""
         entry = self._entry_to_update(header)
         offset_delta = header.last_offset_delta
+        last_offset = header.base_offset + offset_delta
         if header.is_transactional and entry.open_transaction_offset is None:
-            entry.open_transaction_offset = last_offset - offset_delta
+            entry.open_transaction_offset = header.base_offset
             self._open[entry.open_transaction_offset] = header.producer_id
         entry.batches.append(
             RetainedBatch(header.last_sequence, last_offset, offset_delta, header.max_timestamp)
@@ -184,7 +185,7 @@ class ProducerState:
         entry.seen_ms = seen_ms
 
     def record_marker(
-        self, header: BatchHeader, marker: TransactionMarker, marker_offset: int, seen_ms: int
+        self, header: BatchHeader, marker: TransactionMarker, seen_ms: int
     ) -> CompletedTransaction | None:
         """Record a marker that is in the log; returns the transaction that it closes.
 
@@ -200,7 +201,7 @@ class ProducerState:
         if first_offset is None:
             return None
         return CompletedTransaction(
-            header.producer_id, first_offset, marker_offset, marker.is_abort
+            header.producer_id, first_offset, header.base_offset, marker.is_abort
         )
 
     def _entry_to_update(self, header: BatchHeader) -> ProducerEntry:

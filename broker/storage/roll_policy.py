@@ -107,6 +107,20 @@ def should_roll(
     return None
 
 
+def is_overdue_for_compaction(segment: RollCandidate, config: LogConfig, now_ms: int) -> bool:
+    """Whether records in the active segment have waited for compaction for too long.
+
+    No append comes to a quiet log, so no roll for age is decided there (`should_roll`), and the
+    cleaner leaves active segments alone: somebody has to look by the clock.
+    """
+    if not config.compacts or segment.size_bytes == 0:
+        return False
+    limit_ms = config.max_compaction_lag_ms
+    return waited_ms(segment, now_ms, now_ms) > limit_ms and not _was_created_just_now(
+        segment, config, limit_ms, now_ms
+    )
+
+
 def _was_created_just_now(
     segment: RollCandidate, config: LogConfig, limit_ms: int, now_ms: int
 ) -> bool:

@@ -62,7 +62,7 @@ class Appender:
             return duplicate
         base_offset = self.next_offset
         self.next_offset += batch.last_offset_delta + 1
-        self.state.record_batch(batch, self.next_offset - 1, NOW_MS)
+        self.state.record_batch(batch._replace(base_offset=base_offset), NOW_MS)
         return base_offset
 
     def end(
@@ -75,7 +75,8 @@ class Appender:
     ) -> CompletedTransaction | None:
         batch = header(-1, producer_id=producer_id, epoch=epoch, transactional=True, control=True)
         self.state.check_marker(batch, marker, transaction_version)
-        completed = self.state.record_marker(batch, marker, self.next_offset, NOW_MS)
+        stored = batch._replace(base_offset=self.next_offset)
+        completed = self.state.record_marker(stored, marker, NOW_MS)
         self.next_offset += 1
         if completed is not None:
             self.state.complete(completed)

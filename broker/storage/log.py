@@ -1,0 +1,441 @@
+"""The log of one partition: the single owner of its segments, offsets and producer state.
+
+Synchronous and without locks: every method runs on the thread that owns the log, but for what is
+handed out for other threads (`FlushTicket.run`, file slices, sealed segments). What changes is
+decided first and written second, so that a refused append leaves nothing on disk or in memory.
+
+The parts: ``append`` prepares a batch, ``log_writer`` writes it, ``log_reader`` reads,
+``timestamp_lookup`` finds by time, ``log_flush`` syncs, ``log_swap`` exchanges segments,
+``log_loader`` opens a log.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
+from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT
+from seglog.broker.storage.log_flush import FlushTicket, LogFlusher
+from seglog.broker.storage.log_parts import LogParts
+from seglog.broker.storage.log_reader import FetchData, FetchIsolation, LogReader
+from seglog.broker.storage.log_replay import replay_producers
+from seglog.broker.storage.log_swap import swap_segments
+from seglog.broker.storage.log_writer import LogWriter
+from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.retention import DeletionReason, RetentionBounds, deletable_segments
+from seglog.broker.storage.roll_policy import RollReason, is_overdue_for_compaction
+from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.time_index import TimestampOffset
+from seglog.broker.storage.timestamp_lookup import TimestampLookup
+from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.config.log_config import LogConfig
+from seglog.protocol.types import TopicPartition
+
+__all__ = ["AppendInfo", "AppendOrigin", "FetchData", "FetchIsolation", "FlushTicket", "Log"]
+
+logger = logging.getLogger(__name__)
+
+
+class Log:
+    """One partition's log.
+
+    Attributes:
+        topic_partition: whose log it is.
+        directory: its folder.
+        topic_id: of the topic, None if the folder does not say.
+        config: of the topic; see `update_config`.
+        offsets: read them, but change them only through the log.
+        segments: read them, but change them only through the log.
+        leader_epochs: which leader wrote what.
+        producer_state: idempotence and open transactions.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        parts: LogParts,
+        *,
+        topic_id: bytes | None = None,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.topic_id = topic_id
+        self.config = config
+        self.segments = parts.segments
+        self.offsets = parts.offsets
+        self.leader_epochs = parts.leader_epochs
+        self.producer_state = parts.producers
+        self._file_system = file_system
+        self._parts = parts
+        self._snapshots = parts.snapshots
+        self._reader = LogReader(self.segments, self.offsets)
+        self._lookup = TimestampLookup(
+            self.segments, self.offsets, self.leader_epochs, self._reader
+        )
+        self._flusher = LogFlusher(file_system, parts)
+        self._writer = LogWriter(
+            file_system, directory, str(topic_partition), config, parts, self._reader, self._flusher
+        )
+        parts.update_first_unstable()
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.offsets!r}, segments={len(self.segments)})"
+
+    @property
+    def segment_bytes_total(self) -> int:
+        """Bytes of batches in all segments."""
+        return self.segments.size_bytes
+
+    # ---- appending
+
+    def append(
+        self,
+        records: memoryview,
+        *,
+        now_ms: int,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Validate and append the one batch in ``records``; its bytes are changed in place.
+
+        Raises:
+            RecordError: the batch was refused; nothing was written.
+            DiskFullError: no room; nothing was kept, and the log goes on.
+            StorageError: the disk failed.
+        """
+        prepared = prepare_append(records, self.config, now_ms, origin)
+        return self._writer.append_prepared(
+            prepared,
+            now_ms=now_ms,
+            leader_epoch=leader_epoch,
+            transaction_version=transaction_version,
+        )
+
+    def append_prepared(
+        self,
+        prepared: PreparedAppend,
+        *,
+        now_ms: int,
+        leader_epoch: int,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Append a batch that `prepare_append` has validated; raises as `append` does."""
+        return self._writer.append_prepared(
+            prepared,
+            now_ms=now_ms,
+            leader_epoch=leader_epoch,
+            transaction_version=transaction_version,
+        )
+
+    def append_as_follower(
+        self, records: memoryview, *, now_ms: int, leader_epoch: int
+    ) -> AppendInfo:
+        """Append batches as a leader has written them, with their offsets (APP-20, APP-21).
+
+        Args:
+            leader_epoch: of the leader that this replica follows; batches of a newer one wait.
+
+        Raises:
+            RecordError: a batch is damaged; nothing was written.
+            UnexpectedOffsetError: the offsets do not ascend from the log end.
+            StorageError: the disk failed.
+        """
+        return self._writer.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+
+    def roll(self, now_ms: int, expected_next_offset: int | None = None) -> LogSegment:
+        """Seal the active segment and open the next one; an empty one stays as it is.
+
+        Args:
+            expected_next_offset: base of the new segment where it is above the log end (ROLL-7).
+
+        Raises:
+            StorageError: the files could not be made; the log goes on with the old segment.
+        """
+        base_offset = max(expected_next_offset or 0, self.offsets.log_end)
+        active = self.segments.active
+        if base_offset == active.base_offset:
+            assert active.size_bytes == 0, (base_offset, active)
+            return active
+        return self._writer.roll_to(base_offset, now_ms, RollReason.REQUESTED)
+
+    def roll_if_overdue_for_compaction(self, now_ms: int) -> bool:
+        """Roll a compacted log whose active segment has passed ``max.compaction.lag.ms`` (CLN-16).
+
+        Nothing else would: without appends no roll for age is ever decided (ROLL-3).
+        """
+        active = self.segments.active
+        if not is_overdue_for_compaction(active, self.config, now_ms):
+            return False
+        self._writer.roll_to(self.offsets.log_end, now_ms, RollReason.AGE)
+        return True
+
+    # ---- reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolation: FetchIsolation,
+        min_one_message: bool = True,
+    ) -> FetchData:
+        """Read batches from an offset on; see `LogReader.read`."""
+        return self._reader.read(
+            offset, max_bytes, isolation=isolation, min_one_message=min_one_message
+        )
+
+    def readable_bytes_from(self, offset: int, isolation: FetchIsolation) -> int:
+        """How many bytes a reader at an offset could get (FETCH-5)."""
+        return self._reader.readable_bytes_from(offset, isolation)
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK
+    ) -> TimestampOffset | None:
+        """Find an offset by time or by a special value; see `TimestampLookup.find`."""
+        return self._lookup.find(timestamp_ms, isolation)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap ``[from_offset, to_offset)``."""
+        return self._reader.aborted_transactions(from_offset, to_offset)
+
+    # ---- bounds
+
+    def set_high_watermark(self, offset: int) -> bool:
+        """Set the high watermark, held between log start and log end; True if it changed."""
+        changed = self.offsets.set_high_watermark(offset)
+        if changed and self.producer_state.has_transactions:
+            self._parts.update_first_unstable()
+        return changed
+
+    def delete_records_before(self, offset: int) -> int:
+        """Raise the log start to ``offset`` (-1: the high watermark); returns the log start.
+
+        Files go with the next retention pass, and only wholly obsolete ones (DEL-6).
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is above the high watermark or below -1.
+        """
+        offsets = self.offsets
+        target = offsets.high_watermark if offset == -1 else offset
+        if target < 0 or target > offsets.high_watermark:
+            raise OffsetOutOfRangeError(offset, offsets.log_start, offsets.high_watermark)
+        self._raise_log_start(target)
+        return offsets.log_start
+
+    def _raise_log_start(self, offset: int) -> None:
+        if not self.offsets.advance_log_start(offset):
+            return
+        self.leader_epochs.truncate_from_start(offset)
+        self.producer_state.raise_log_start(offset)
+        self._parts.update_first_unstable()
+
+    # ---- retention
+
+    def deletable_segments(self, now_ms: int) -> list[tuple[LogSegment, DeletionReason]]:
+        """What retention would delete now, oldest first; changes nothing."""
+        offsets = self.offsets
+        bounds = RetentionBounds(offsets.log_start, offsets.high_watermark, offsets.log_end)
+        return deletable_segments(tuple(self.segments), self.config, bounds, now_ms)
+
+    def delete_segments(self, doomed: Sequence[LogSegment], now_ms: int) -> list[LogSegment]:
+        """Take segments out of the log; their files are renamed ``.deleted`` at once (RET-12).
+
+        The log start rises first, so that no reader looks for what is going (RET-9). Slices in
+        flight stay readable.
+
+        Args:
+            doomed: the oldest segments, as `deletable_segments` gives them.
+
+        Returns:
+            The segments, of which somebody has to call ``delete_files`` later.
+        """
+        if not doomed:
+            return []
+        if doomed[-1] is self.segments.active:
+            self.roll(now_ms)
+        following = self.segments.higher(doomed[-1].base_offset)
+        assert following is not None, doomed
+        self._raise_log_start(following.base_offset)
+        for segment in doomed:
+            self.segments.remove(segment.base_offset)
+            self._flusher.segment_removed(segment)
+            segment.change_suffix("", DELETED_SUFFIX)
+            self._snapshots.remove(segment.base_offset)
+        self._reader.forget()
+        return list(doomed)
+
+    # ---- truncation
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Cut the log so that it ends at ``offset``; whether data changed (TRUNC-1 to 8).
+
+        Raises:
+            ValueError: the offset is negative.
+            StorageError: the disk failed.
+        """
+        if offset < 0:
+            raise ValueError(f"cannot truncate {self.topic_partition} to offset {offset}")
+        if offset >= self.offsets.log_end:
+            if self.leader_epochs.truncate_from_end(self.offsets.log_end):
+                self.leader_epochs.write()
+            return False
+        first = self.segments.first
+        if first is None or offset < first.base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        if offset < self.offsets.high_watermark:
+            logger.warning(
+                "event=truncation-below-high-watermark log=%s offset=%d high_watermark=%d",
+                self.topic_partition,
+                offset,
+                self.offsets.high_watermark,
+            )
+        for segment in self.segments.higher_all(offset):
+            self.segments.remove(segment.base_offset)
+            segment.delete_files()
+        self.segments.active.truncate_to(offset, now_ms)
+        self.offsets.truncate(offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self._snapshots.remove_outside(-1, offset)
+        self._after_truncation(now_ms)
+        return True
+
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int, log_start: int | None = None
+    ) -> None:
+        """Drop everything; the next record gets ``offset`` (TRUNC-9)."""
+        for segment in self.segments.clear():
+            segment.delete_files()
+        self.segments.add(
+            LogSegment.create(self._file_system, self.directory, offset, self.config, now_ms)
+        )
+        self.offsets.restart_at(offset, log_start)
+        self.leader_epochs.clear()
+        self._snapshots.remove_all()
+        self._after_truncation(now_ms)
+
+    def _after_truncation(self, now_ms: int) -> None:
+        self._flusher.content_truncated()
+        self._reader.forget()
+        self._writer.choose_jitter()
+        if self.leader_epochs.has_unwritten_changes:
+            self.leader_epochs.write()
+        replay_producers(
+            self.producer_state,
+            self._snapshots,
+            self.segments,
+            log_start=self.offsets.log_start,
+            log_end=self.offsets.log_end,
+            now_ms=now_ms,
+        )
+        self._parts.update_first_unstable()
+
+    # ---- compaction
+
+    def replace_segments(
+        self, new: Sequence[LogSegment], old: Sequence[LogSegment]
+    ) -> list[LogSegment]:
+        """Put compacted segments in the place of their sources, crash-safe (SEG-6).
+
+        Args:
+            new: closed for writing, with the suffix ``.cleaned``, on disk; their base offsets lie
+                within the range of ``old``.
+            old: sealed segments; those that retention has deleted meanwhile are left out (SEG-7).
+
+        Returns:
+            The old segments, renamed ``.deleted``, of which somebody calls ``delete_files`` later.
+        """
+        removed = swap_segments(self._file_system, self.directory, self.segments, new, old)
+        for segment in removed:
+            self._flusher.segment_removed(segment)
+            if segment.base_offset not in self.segments:
+                self._snapshots.remove(segment.base_offset)
+        self._reader.forget()
+        return removed
+
+    # ---- flushing
+
+    @property
+    def unflushed_records(self) -> int:
+        """How many offsets are not known to be on disk."""
+        return self.offsets.log_end - self.offsets.recovery_point
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether records have waited for ``flush.ms`` (FLUSH-1)."""
+        return self._flusher.is_due(now_ms, self.config.flush_ms)
+
+    def begin_flush(self, upto: int | None = None) -> FlushTicket:
+        """Collect what has to be synced for everything below ``upto`` (None: all) to be on disk."""
+        up_to = self.offsets.log_end if upto is None else min(upto, self.offsets.log_end)
+        return self._flusher.begin(self.directory, up_to)
+
+    def finish_flush(self, ticket: FlushTicket) -> bool:
+        """Move the recovery point after a ticket was run (FLUSH-3); whether it moved."""
+        return self._flusher.finish(ticket)
+
+    def flush(self) -> None:
+        """Put everything on disk; blocks.
+
+        Raises:
+            StorageError: what is on disk is unknown.
+        """
+        ticket = self.begin_flush()
+        ticket.run()
+        self.finish_flush(ticket)
+
+    # ---- life cycle
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take other settings from now on."""
+        self.config = self._writer.config = config
+        for segment in self.segments:
+            segment.update_config(config)
+        self._writer.choose_jitter()
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that have been silent for too long; returns how many (IDEM-13)."""
+        return self.producer_state.expire(now_ms)
+
+    def moved(self, directory: str) -> None:
+        """Take note that the log's folder was renamed."""
+        self.directory = self._writer.directory = directory
+        self.leader_epochs.moved(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self._snapshots.moved(directory)
+        for segment in self.segments:
+            segment.files.moved(directory)
+
+    def close(self) -> None:
+        """Write everything that a start without recovery needs, and let the files go (FLUSH-6).
+
+        Blocks. The log is of no further use, whether or not this succeeds.
+
+        Raises:
+            StorageError: something is not on disk; the next start has to recover.
+        """
+        try:
+            self._writer.write_snapshot()
+            self.segments.active.on_become_inactive()
+            self._flusher.flush_for_close(self.directory)
+        finally:
+            self.segments.close()
+
+    def abandon(self) -> None:
+        """Let the files go as they are, after the disk has failed."""
+        for segment in self.segments:
+            segment.files.release()
+
+    def delete(self) -> None:
+        """Remove the folder with all that is in it; blocks. Slices in flight stay readable.
+
+        Raises:
+            StorageError: something could not be removed.
+        """
+        self.abandon()
+        for name in self._file_system.list_directory(self.directory):
+            self._file_system.unlink(f"{self.directory}/{name}", missing_ok=True)
+        self._file_system.remove_directory(self.directory)

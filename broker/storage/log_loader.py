@@ -1,0 +1,314 @@
+"""Opening a log: after a clean stop without looking at the records, after a crash with recovery.
+
+The steps and their order are those of storage-format section 12. Loading shares no state with
+anything, so that many logs can be loaded in as many threads.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from seglog.broker.storage.checkpoint import LeaderEpochCheckpointFile
+from seglog.broker.storage.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    SegmentOverflowError,
+)
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.interrupted_swap import tidy_folder
+from seglog.broker.storage.layout import (
+    INDEX_SUFFIXES,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    parse_segment_file_name,
+    segment_path,
+)
+from seglog.broker.storage.leader_epochs import LeaderEpochCache
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_parts import LogParts
+from seglog.broker.storage.log_recovery import (
+    note_all_epochs,
+    recover_segment,
+    recover_segments,
+)
+from seglog.broker.storage.log_replay import replay_producers
+from seglog.broker.storage.log_swap import swap_segments
+from seglog.broker.storage.offsets import LogOffsets
+from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
+from seglog.broker.storage.producer_state import ProducerState
+from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.segment_split import split_segment
+from seglog.broker.storage.segments import LogSegments
+from seglog.config.log_config import LogConfig
+from seglog.protocol.types import INT32_MAX, NO_LEADER_EPOCH, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_EXPIRATION_MS_DEFAULT: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What the log directory's files say about a log, and what time it is.
+
+    Args:
+        now_ms: wall clock.
+        clean_shutdown: whether the directory had its clean-shutdown marker.
+        recovery_point: checkpointed; 0 if unknown, which means that everything is verified.
+        log_start: checkpointed; 0 if unknown.
+        topic_id: of ``partition.metadata``.
+        producer_expiration_ms: ``producer.id.expiration.ms``.
+    """
+
+    now_ms: int
+    clean_shutdown: bool = False
+    recovery_point: int = 0
+    log_start: int = 0
+    topic_id: bytes | None = None
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
+
+
+def load_log(
+    file_system: FileSystem,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    options: LoadOptions,
+) -> Log:
+    """Open the log in a folder that exists; an empty folder becomes an empty log (MGR-1).
+
+    Raises:
+        FileError: the disk failed; the log directory cannot be used.
+        DiskFullError: there is no room for what recovery has to write.
+    """
+    while True:
+        loader = LogLoader(file_system, directory, topic_partition, config, options)
+        try:
+            return loader.load()
+        except SegmentOverflowError as overflow:
+            loader.split(overflow.base_offset)
+
+
+@dataclass(slots=True)
+class LogLoader:
+    """One attempt to open a log; a split of a segment makes another one necessary (REC-5)."""
+
+    file_system: FileSystem
+    directory: str
+    topic_partition: TopicPartition
+    config: LogConfig
+    options: LoadOptions
+    segments: LogSegments = field(default_factory=LogSegments)
+
+    def load(self) -> Log:
+        """Open the log.
+
+        Raises:
+            SegmentOverflowError: a segment has to be split before.
+        """
+        options = self.options
+        names = tidy_folder(self.file_system, self.directory, self.config, options.now_ms)
+        self._open_segments(names)
+        leader_epochs, epoch_file = self._open_epochs()
+        snapshots = ProducerSnapshotFiles(self.file_system, self.directory, names)
+        producers = ProducerState(str(self.topic_partition), options.producer_expiration_ms)
+        first = self.segments.first
+        log_start = max(options.log_start, first.base_offset if first is not None else 0)
+        if not options.clean_shutdown:
+            recover_segments(
+                self.segments,
+                producers,
+                snapshots,
+                leader_epochs,
+                recovery_point=options.recovery_point,
+                log_start=log_start,
+                now_ms=options.now_ms,
+            )
+        log_end = self._log_end(log_start)
+        self._cut_epochs(leader_epochs, log_start, log_end)
+        snapshots.remove_outside(log_start, log_end)
+        snapshots.remove_stray(set(self.segments.base_offsets))
+        self._complete_producers(producers, snapshots, log_start, log_end)
+        recovery_point = log_end if options.clean_shutdown else options.recovery_point
+        offsets = LogOffsets(
+            log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
+        )
+        self.segments.active.prepare_for_appends()
+        parts = LogParts(self.segments, offsets, leader_epochs, epoch_file, producers, snapshots)
+        return Log(
+            self.file_system,
+            self.directory,
+            self.topic_partition,
+            self.config,
+            parts,
+            topic_id=options.topic_id,
+        )
+
+    def split(self, base_offset: int) -> None:
+        """Split the segment that could not be loaded, and let everything go (REC-5)."""
+        segment = self.segments.get(base_offset)
+        assert segment is not None, (base_offset, self.segments)
+        parts = split_segment(self.file_system, segment, self.config, self.options.now_ms)
+        logger.warning(
+            "event=segment-split path=%s new_base_offsets=%s",
+            segment.log.path,
+            [part.base_offset for part in parts],
+        )
+        removed = swap_segments(self.file_system, self.directory, self.segments, parts, [segment])
+        for source in removed:
+            source.delete_files()
+        for opened in self.segments:
+            opened.files.release()
+
+    # ---- segments
+
+    def _open_segments(self, names: Iterable[str]) -> None:
+        files: dict[str, set[int]] = {suffix: set() for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES)}
+        for name in names:
+            parsed = parse_segment_file_name(name)
+            if parsed is not None and parsed.suffix in files:
+                files[parsed.suffix].add(parsed.base_offset)
+        self._delete_orphan_indexes(files)
+        for base_offset in sorted(files[LOG_SUFFIX]):
+            segment = LogSegment.open(
+                self.file_system, self.directory, base_offset, self.config, self.options.now_ms
+            )
+            self.segments.add(segment)
+        doubtful = None if self.options.clean_shutdown else self._first_doubtful()
+        for segment in self.segments:
+            if doubtful is None or segment.base_offset < doubtful.base_offset:
+                self._check_segment(segment, files)
+
+    def _first_doubtful(self) -> LogSegment | None:
+        """The first segment that recovery will verify."""
+        return self.segments.floor(self.options.recovery_point) or self.segments.first
+
+    def _delete_orphan_indexes(self, files: dict[str, set[int]]) -> None:
+        """Delete indexes without their data file, and say which records are missing (REC-8)."""
+        present = files[LOG_SUFFIX]
+        for base_offset in sorted(set().union(*files.values()) - present):
+            following = min((base for base in present if base > base_offset), default=None)
+            logger.warning(
+                "event=data-file-missing path=%s first_missing_offset=%d next_offset_present=%s",
+                segment_path(self.directory, base_offset, LOG_SUFFIX),
+                base_offset,
+                following,
+            )
+            for suffix in INDEX_SUFFIXES:
+                path = segment_path(self.directory, base_offset, suffix)
+                self.file_system.unlink(path, missing_ok=True)
+
+    def _check_segment(self, segment: LogSegment, files: dict[str, set[int]]) -> None:
+        """Mend what a start without recovery would trip over (storage-format 12, step 4).
+
+        Whatever else may be wrong with an index is found, and mended, when it is first used.
+        """
+        base_offset = segment.base_offset
+        following = self.segments.higher(base_offset)
+        if base_offset not in files[OFFSET_INDEX_SUFFIX]:
+            if segment.size_bytes:
+                logger.warning("event=index-missing path=%s", segment.offset_index.path)
+            segment.rebuild_indexes()
+        elif following is None or following.base_offset - base_offset > INT32_MAX:
+            last_offset = segment.next_offset() - 1
+            if last_offset >= base_offset and not segment.fits_offset(last_offset):
+                raise SegmentOverflowError(segment.log.path, base_offset, last_offset, 0)
+        if base_offset in files[TRANSACTION_INDEX_SUFFIX]:
+            try:
+                segment.transaction_index.sanity_check()
+            except CorruptIndexError as error:
+                logger.warning("event=transaction-index-rebuilt error=%s", error)
+                self._recover_alone(segment)
+
+    def _recover_alone(self, segment: LogSegment) -> None:
+        """Recover one segment for its transaction index, from the producers' state before it."""
+        producers = ProducerState(str(self.topic_partition), self.options.producer_expiration_ms)
+        replay_producers(
+            producers,
+            ProducerSnapshotFiles(self.file_system, self.directory),
+            self.segments,
+            log_start=0,
+            log_end=segment.base_offset,
+            now_ms=0,
+        )
+        epochs = LeaderEpochCache(self._epoch_file())
+        recover_segment(segment, producers, epochs)
+
+    def _log_end(self, log_start: int) -> int:
+        """Where the log ends; sees to it that there is a segment, and none below (REC-9)."""
+        last = self.segments.last
+        if last is not None:
+            log_end = last.next_offset()
+            if log_end >= log_start:
+                return log_end
+            logger.warning(
+                "event=log-emptied log=%s log_end=%d log_start=%d",
+                self.topic_partition,
+                log_end,
+                log_start,
+            )
+            for segment in self.segments.clear():
+                segment.delete_files()
+        self.segments.add(
+            LogSegment.create(
+                self.file_system, self.directory, log_start, self.config, self.options.now_ms
+            )
+        )
+        return log_start
+
+    # ---- leader epochs
+
+    def _epoch_file(self) -> LeaderEpochCheckpointFile:
+        return LeaderEpochCheckpointFile(
+            self.file_system, f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+        )
+
+    def _open_epochs(self) -> tuple[LeaderEpochCache, LeaderEpochCheckpointFile]:
+        """Read the epochs; if the file is damaged, find them in the batches."""
+        file = self._epoch_file()
+        try:
+            return LeaderEpochCache(file, file.read(empty_ok=False)), file
+        except CorruptCheckpointError as error:
+            logger.warning("event=leader-epochs-rebuilt error=%s", error)
+        leader_epochs = LeaderEpochCache(file)
+        note_all_epochs(self.segments, leader_epochs)
+        return leader_epochs, file
+
+    def _cut_epochs(self, leader_epochs: LeaderEpochCache, log_start: int, log_end: int) -> None:
+        """Cut the epochs to the log (REC-11); a log without any finds them in its batches."""
+        leader_epochs.truncate_from_end(log_end)
+        if not leader_epochs.entries and self._first_epoch() >= 0:
+            note_all_epochs(self.segments, leader_epochs)
+        leader_epochs.truncate_from_start(log_start)
+
+    def _first_epoch(self) -> int:
+        for segment in self.segments:
+            for header, _position in segment.batches():
+                return header.partition_leader_epoch
+        return NO_LEADER_EPOCH
+
+    # ---- producers
+
+    def _complete_producers(
+        self,
+        producers: ProducerState,
+        snapshots: ProducerSnapshotFiles,
+        log_start: int,
+        log_end: int,
+    ) -> None:
+        if not self.options.clean_shutdown and producers.end_offset == log_end:
+            return  # recovery has come to the end
+        if self.options.clean_shutdown and not snapshots.offsets:
+            producers.reset(log_end)  # nothing is scanned after a clean stop (REC-12)
+            return
+        replay_producers(
+            producers,
+            snapshots,
+            self.segments,
+            log_start=log_start,
+            log_end=log_end,
+            now_ms=self.options.now_ms,
+        )

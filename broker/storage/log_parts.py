@@ -1,0 +1,31 @@
+"""What a log consists of; shared by the classes that a log is made of, owned by the log."""
+
+from dataclasses import dataclass
+
+from seglog.broker.storage.checkpoint import LeaderEpochCheckpointFile
+from seglog.broker.storage.leader_epochs import LeaderEpochCache
+from seglog.broker.storage.offsets import LogOffsets
+from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
+from seglog.broker.storage.producer_state import ProducerState
+from seglog.broker.storage.segments import LogSegments
+
+
+@dataclass(slots=True)
+class LogParts:
+    """The state of one log, as the loader has read it from the log's folder."""
+
+    segments: LogSegments
+    offsets: LogOffsets
+    leader_epochs: LeaderEpochCache
+    epoch_file: LeaderEpochCheckpointFile
+    producers: ProducerState
+    snapshots: ProducerSnapshotFiles
+
+    def update_first_unstable(self) -> None:
+        """Bring the last stable offset in line with transactions and high watermark (TXN-8)."""
+        producers, offsets = self.producers, self.offsets
+        if producers.has_transactions:
+            producers.acknowledge(offsets.high_watermark)
+            offsets.set_first_unstable(producers.first_unstable_offset())
+        elif offsets.first_unstable is not None:
+            offsets.set_first_unstable(None)

@@ -1,0 +1,199 @@
+"""Reading a log: from an offset to a range of a file, without touching the records.
+
+Owned by the log. Readers of the end of the log ask for offsets at which batches were appended a
+moment ago; where those begin is remembered, so that they cost neither an index lookup nor a read.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.files import FileSlice
+from seglog.broker.storage.offsets import LogOffsets
+from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.segments import LogSegments
+from seglog.broker.storage.transaction_index import AbortedTransaction
+
+_REMEMBERED_POSITIONS: Final = 128
+
+
+class FetchIsolation(Enum):
+    """How far a reader may see (READ-2)."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "last stable offset"
+
+
+class FetchData(NamedTuple):
+    """What a read has found; ``slice``, if not None, has to be released.
+
+    ``aborted_transactions`` holds ``(producer id, first offset)`` pairs, possibly more than needed
+    (READ-12); None unless the read was TXN_COMMITTED.
+    """
+
+    slice: FileSlice | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    aborted_transactions: list[tuple[int, int]] | None = None
+
+
+class LogReader:
+    """Reads of one log.
+
+    Args:
+        segments: of the log.
+        offsets: of the log.
+    """
+
+    __slots__ = ("_offsets", "_positions", "_segments")
+
+    def __init__(self, segments: LogSegments, offsets: LogOffsets) -> None:
+        self._segments = segments
+        self._offsets = offsets
+        self._positions: dict[int, tuple[LogSegment, int]] = {}
+
+    def remember(self, offset: int, segment: LogSegment, position: int) -> None:
+        """Note where the batch starts that begins with ``offset``."""
+        positions = self._positions
+        if len(positions) >= _REMEMBERED_POSITIONS:
+            del positions[next(iter(positions))]
+        positions[offset] = (segment, position)
+
+    def forget(self) -> None:
+        """Drop what was remembered, after a truncation or a swap of segments."""
+        self._positions.clear()
+
+    def limit(self, isolation: FetchIsolation) -> int:
+        """The first offset that a reader may not see."""
+        if isolation is FetchIsolation.HIGH_WATERMARK:
+            return self._offsets.high_watermark
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            return self._offsets.last_stable
+        return self._offsets.log_end
+
+    def read(
+        self, offset: int, max_bytes: int, *, isolation: FetchIsolation, min_one_message: bool
+    ) -> FetchData:
+        """The batches from the one that contains ``offset`` on, out of one segment (READ-1 to 12).
+
+        Args:
+            max_bytes: not exceeded, except by the first batch with ``min_one_message``.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start or above the log end.
+            StorageError: the files cannot be read.
+        """
+        self._check_offset(offset)
+        limit = self.limit(isolation)
+        found = None
+        if offset < limit and (max_bytes > 0 or min_one_message):
+            found = self._slice(offset, limit, max_bytes, min_one_message)
+        offsets = self._offsets
+        aborted: list[tuple[int, int]] | None = None
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            aborted = [] if found is None else self._aborted_within(offset, *found)
+        return FetchData(
+            found[1] if found is not None else None,
+            offsets.high_watermark,
+            offsets.last_stable,
+            offsets.log_start,
+            offsets.log_end,
+            aborted,
+        )
+
+    def _check_offset(self, offset: int) -> None:
+        offsets = self._offsets
+        if not offsets.log_start <= offset <= offsets.log_end:
+            raise OffsetOutOfRangeError(offset, offsets.log_start, offsets.log_end)
+
+    def _slice(
+        self, offset: int, limit: int, max_bytes: int, min_one_message: bool
+    ) -> tuple[LogSegment, FileSlice] | None:
+        """A slice of the first segment that has something, None if nothing may be shown."""
+        segment = self._segments.floor(offset)
+        while segment is not None and segment.base_offset < limit:
+            end_position = self._end_position(segment, limit)
+            remembered = self._positions.get(offset)
+            if (
+                remembered is not None
+                and remembered[0] is segment
+                and 0 < end_position - remembered[1] <= max_bytes
+            ):
+                position = remembered[1]
+                return segment, FileSlice(segment.log, position, end_position - position)
+            found = segment.read(
+                offset, max_bytes, max_position=end_position, min_one_message=min_one_message
+            )
+            if found is not None:
+                if found.length:
+                    return segment, found
+                found.release()
+                return None
+            segment = self._segments.higher(segment.base_offset)
+        return None
+
+    def _end_position(self, segment: LogSegment, limit: int) -> int:
+        """The position in the segment where what lies below ``limit`` ends (READ-10)."""
+        if limit >= self._offsets.log_end:
+            return segment.size_bytes
+        following = self._segments.higher(segment.base_offset)
+        if following is not None and following.base_offset <= limit:
+            return segment.size_bytes
+        return self._position(segment, limit)
+
+    def _position(self, segment: LogSegment, offset: int) -> int:
+        """Where the batch with ``offset`` starts, the end of the segment if it has none."""
+        remembered = self._positions.get(offset)
+        if remembered is not None and remembered[0] is segment:
+            return remembered[1]
+        extent = segment.translate(offset)
+        if extent is None:
+            return segment.size_bytes
+        self.remember(offset, segment, extent.position)
+        return extent.position
+
+    def readable_bytes_from(self, offset: int, isolation: FetchIsolation) -> int:
+        """How many bytes lie between an offset and the limit, by file positions (FETCH-5).
+
+        0 for an offset at or above the limit, or outside of the log.
+        """
+        limit = self.limit(isolation)
+        if not self._offsets.log_start <= offset < limit:
+            return 0
+        first = self._segments.floor(offset)
+        if first is None:
+            return 0
+        start_position = self._position(first, offset)
+        total = -start_position
+        segment: LogSegment | None = first
+        while segment is not None and segment.base_offset < limit:
+            total += self._end_position(segment, limit)
+            segment = self._segments.higher(segment.base_offset)
+        return max(total, 0)
+
+    def _aborted_within(
+        self, offset: int, segment: LogSegment, data: FileSlice
+    ) -> list[tuple[int, int]]:
+        upper_bound = segment.upper_bound_offset(data.position + data.length)
+        if upper_bound is None:
+            following = self._segments.higher(segment.base_offset)
+            upper_bound = self._offsets.log_end if following is None else following.base_offset
+        return [
+            (transaction.producer_id, transaction.first_offset)
+            for transaction in self.aborted_transactions(offset, upper_bound)
+        ]
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap ``[from_offset, to_offset)``, by marker offset."""
+        found: list[AbortedTransaction] = []
+        segment = self._segments.floor(from_offset) or self._segments.first
+        while segment is not None:
+            part, is_complete = segment.transaction_index.collect(from_offset, to_offset)
+            found += part
+            if is_complete:
+                break
+            segment = self._segments.higher(segment.base_offset)
+        return found

@@ -1,0 +1,72 @@
+"""Exchanging segments: compacted (or split) ones take the place of their sources, crash-safe.
+
+A crash leaves either all old or all new segments, because the loader can tell from the suffixes how
+far the exchange had come:
+
+    .cleaned files are there           it had not begun: they are dropped, with any .swap above them
+    only .swap files are there         the new segments are complete: they take their place
+    neither                            it was finished
+
+New files are renamed from ``.cleaned`` to ``.swap`` from the highest base offset down, so that a
+``.swap`` file without a ``.cleaned`` one below it means that all of them are complete.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    segment_path,
+)
+from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.segments import LogSegments
+
+logger = logging.getLogger(__name__)
+
+
+def swap_segments(
+    file_system: FileSystem,
+    directory: str,
+    segments: LogSegments,
+    new: Sequence[LogSegment],
+    old: Sequence[LogSegment],
+) -> list[LogSegment]:
+    """Replace segments on disk and in the map.
+
+    Args:
+        new: with the suffix ``.cleaned``, ascending, complete and on disk.
+        old: what they replace; segments that are not in the map any more are left out (SEG-7).
+
+    Returns:
+        The old segments, renamed ``.deleted``. If none of them is left in the map, the new ones
+        hold nothing that the log still has, and are deleted.
+    """
+    present = [each for each in old if segments.get(each.base_offset) is each]
+    if not present:
+        for segment in new:
+            segment.delete_files()
+        return []
+    for segment in reversed(new):
+        segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+    for segment in present:
+        segment.change_suffix("", DELETED_SUFFIX)
+    for segment in new:
+        segment.change_suffix(SWAP_SUFFIX, "")
+    for segment in present:
+        segments.remove(segment.base_offset)
+    for segment in new:
+        segments.add(segment)
+    file_system.sync_directory(directory)
+    return present
+
+
+def remove_leftover_files(file_system: FileSystem, directory: str, base_offset: int) -> None:
+    """Remove files that a new segment would find under its name (ROLL-11)."""
+    for suffix in SEGMENT_SUFFIXES:
+        path = segment_path(directory, base_offset, suffix)
+        if file_system.unlink(path, missing_ok=True):
+            logger.warning("event=leftover-file-deleted path=%s", path)
