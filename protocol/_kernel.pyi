@@ -1,16 +1,15 @@
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from seglog.protocol.records.batch import BatchHeader
+from seglog.protocol.records.record import RecordFields
 from seglog.protocol.types import Buffer
 
 _RecordT = TypeVar("_RecordT", bound=tuple[object, ...])
-_Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
-_RecordFields: TypeAlias = tuple[int, Buffer | None, Buffer | None, _Headers]
 
 def encode_records(
-    records: Iterable[_RecordFields],
+    records: Iterable[RecordFields],
     reserve_bytes: int = 0,
     offset_deltas: Sequence[int] | None = None,
     base_timestamp: int | None = None,

@@ -6,8 +6,7 @@ sensible exists, so that a hostile or damaged length never decides how much memo
 
 from typing import Final
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
+MIB: Final = 1024 * 1024
 
 MAX_ARRAY_ELEMENTS: Final = 1_000_000
 """Elements of one array of a request; the bytes behind it are checked before anything is built."""
@@ -17,9 +16,6 @@ MAX_TAGGED_FIELDS: Final = 10_000
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Characters of a topic name; Kafka's limit, so that ``<topic>-<partition>`` is a file name."""
-
-MAX_CLIENT_ID_LENGTH: Final = 32_767
-"""Bytes of a client id: the longest string that a request header can hold."""
 
 MAX_FRAME_BYTES_DEFAULT: Final = 104_857_600
 """Bytes of one request or response; Kafka's default of ``socket.request.max.bytes``."""
@@ -32,6 +28,3 @@ MAX_DECOMPRESSED_BYTES: Final = 128 * MIB
 
 DECOMPRESSION_CHUNK_BYTES: Final = MIB
 """How much is inflated at a time before the total is compared with the bound."""
-
-MAX_SERVER_FIRST_BYTES: Final = 4
-"""Bytes after which a connection has said which dialect it speaks."""

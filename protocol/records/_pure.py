@@ -7,126 +7,29 @@ batch, and nothing else. A structure that is not sound raises RecordError(INVALI
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
+from seglog.protocol.records._pure_fields import (
+    FieldPositions,
+    MalformedError,
+    append_varint,
+    parse_record,
+    read_sized,
+    wrap_int64,
+)
 from seglog.protocol.records.faults import RecordFault, malformed_records, records_too_large
+from seglog.protocol.records.record import Headers, RecordFields
 from seglog.protocol.types import INT32_MAX, INT64_MAX, Buffer
 
 RecordT = TypeVar("RecordT", bound=tuple[object, ...])
-Headers = Iterable[tuple[str, Buffer | None]]
-RecordInput = tuple[int, Buffer | None, Buffer | None, Headers]
 
 INT64_MIN: Final = -(2**63)
-_MIN_RECORD_BODY_BYTES: Final = 6
 _RECORD_OVERHEAD_BYTES_MAX: Final = 36
 _RECORD_FIELD_COUNT: Final = 7
 
 
-class _MalformedError(Exception):
-    """A fault found while parsing; the public functions add which record it was."""
-
-    def __init__(self, fault: RecordFault) -> None:
-        super().__init__(fault)
-        self.fault = fault
-
-
-class _RecordFields(NamedTuple):
-    """Where the fields of one record lie in the area; a length of -1 means null."""
-
-    body: int
-    tail: int
-    key: int
-    value: int
-    headers: int
-    end: int
-    timestamp_delta: int
-    offset_delta: int
-    key_length: int
-    value_length: int
-    header_count: int
-
-
-def _wrap_int64(value: int) -> int:
-    """Overflow as Java's long arithmetic does."""
-    return (value + 2**63) % 2**64 - 2**63
-
-
-def _zigzag(value: int) -> int:
-    return value << 1 if value >= 0 else (-value << 1) - 1
-
-
-def _varint_bytes(value: int) -> int:
-    return max(1, (_zigzag(value).bit_length() + 6) // 7)
-
-
-def _append_varint(out: bytearray, value: int) -> None:
-    rest = _zigzag(value)
-    while rest > 127:
-        out.append(rest & 127 | 128)
-        rest >>= 7
-    out.append(rest)
-
-
-def _read_varint(area: bytes, position: int, end: int, bits: int) -> tuple[int, int]:
-    """Return a zig-zag varint of at most ``bits`` bits and the position behind it."""
-    encoded = shift = 0
-    while True:
-        if position >= end:
-            raise _MalformedError(RecordFault.TRUNCATED)
-        group = area[position]
-        position += 1
-        if shift + 7 > bits and group >> (bits - shift):
-            raise _MalformedError(RecordFault.VARINT_TOO_LONG)
-        encoded |= (group & 127) << shift
-        if group < 128:
-            return (encoded >> 1) ^ -(encoded & 1), position
-        shift += 7
-
-
-def _read_sized(
-    area: bytes, position: int, end: int, lowest: int, fault: RecordFault
-) -> tuple[int, int, int]:
-    """Return the length of a field, where its bytes start, and where they end."""
-    length, position = _read_varint(area, position, end, 32)
-    if length < lowest:
-        raise _MalformedError(fault)
-    if length > end - position:
-        raise _MalformedError(RecordFault.TRUNCATED)
-    return length, position, position + max(length, 0)
-
-
-def _skip_headers(area: bytes, position: int, end: int, count: int) -> None:
-    for _ in range(count):
-        _, _, position = _read_sized(area, position, end, 0, RecordFault.BAD_HEADER_KEY)
-        _, _, position = _read_sized(area, position, end, -1, RecordFault.BAD_HEADER_VALUE)
-    if position != end:
-        raise _MalformedError(RecordFault.LENGTH_MISMATCH)
-
-
-def _parse_record(area: bytes, position: int, end: int) -> _RecordFields:
-    """Check the whole record that starts at ``position`` and note where its fields lie."""
-    if position >= end:
-        raise _MalformedError(RecordFault.MISSING_RECORDS)
-    length, body = _read_varint(area, position, end, 32)
-    if length < _MIN_RECORD_BODY_BYTES:
-        raise _MalformedError(RecordFault.BAD_LENGTH)
-    if length > end - body:
-        raise _MalformedError(RecordFault.TRUNCATED)
-    end = body + length
-    timestamp_delta, position = _read_varint(area, body + 1, end, 64)
-    offset_delta, tail = _read_varint(area, position, end, 32)
-    key_length, key, position = _read_sized(area, tail, end, -1, RecordFault.BAD_KEY_LENGTH)
-    value_length, value, position = _read_sized(
-        area, position, end, -1, RecordFault.BAD_VALUE_LENGTH
-    )
-    header_count, headers = _read_varint(area, position, end, 32)
-    if header_count < 0 or header_count > end - headers:
-        raise _MalformedError(RecordFault.BAD_HEADER_COUNT)
-    _skip_headers(area, headers, end, header_count)
-    return _RecordFields(
-        body, tail, key, value, headers, end,
-        timestamp_delta, offset_delta, key_length, value_length, header_count,
-    )  # fmt: skip
+def _as_bytes(data: Buffer) -> bytes:
+    return data if isinstance(data, bytes) else bytes(memoryview(data))
 
 
 def _check_count(record_count: int) -> None:
@@ -134,22 +37,18 @@ def _check_count(record_count: int) -> None:
         raise malformed_records(RecordFault.NEGATIVE_COUNT, record_count)
 
 
-def _walk(area: bytes, record_count: int, *, to_end: bool = True) -> Iterator[_RecordFields]:
+def _walk(area: bytes, record_count: int, *, to_end: bool = True) -> Iterator[FieldPositions]:
     """Yield ``record_count`` records; with ``to_end`` they must fill the area exactly."""
     position = 0
     for index in range(record_count):
         try:
-            fields = _parse_record(area, position, len(area))
-        except _MalformedError as error:
+            fields = parse_record(area, position, len(area))
+        except MalformedError as error:
             raise malformed_records(error.fault, index) from None
         position = fields.end
         yield fields
     if to_end and position != len(area):
         raise malformed_records(RecordFault.BYTES_LEFT, record_count)
-
-
-def _as_bytes(data: Buffer) -> bytes:
-    return data if isinstance(data, bytes) else bytes(memoryview(data))
 
 
 def _check_int(value: int, lowest: int, highest: int) -> int:
@@ -164,7 +63,7 @@ def _append_sized(out: bytearray, data: Buffer | None) -> None:
         out.append(1)
         return
     content = _as_bytes(data)
-    _append_varint(out, len(content))
+    append_varint(out, len(content))
     out += content
 
 
@@ -180,21 +79,21 @@ def _encode_headers(headers: Headers) -> tuple[int, bytearray]:
     return count, out
 
 
-def _encode_body(timestamp_delta: int, offset_delta: int, record: RecordInput) -> bytearray:
+def _encode_body(timestamp_delta: int, offset_delta: int, record: RecordFields) -> bytearray:
     _, key, value, headers = record
     body = bytearray(1)
-    _append_varint(body, timestamp_delta)
-    _append_varint(body, offset_delta)
+    append_varint(body, timestamp_delta)
+    append_varint(body, offset_delta)
     _append_sized(body, key)
     _append_sized(body, value)
     header_count, header_bytes = _encode_headers(headers)
-    _append_varint(body, header_count)
+    append_varint(body, header_count)
     body += header_bytes
     return body
 
 
 def encode_records(
-    records: Iterable[RecordInput],
+    records: Iterable[RecordFields],
     reserve_bytes: int = 0,
     offset_deltas: Sequence[int] | None = None,
     base_timestamp: int | None = None,
@@ -226,23 +125,23 @@ def encode_records(
         delta = index
         if offset_deltas is not None:
             delta = _check_int(offset_deltas[index], -(2**31), INT32_MAX)
-        body = _encode_body(_wrap_int64(timestamp - base), delta, item)
+        body = _encode_body(wrap_int64(timestamp - base), delta, item)
         if len(out) + len(body) + _RECORD_OVERHEAD_BYTES_MAX > INT32_MAX:
             raise records_too_large()
-        _append_varint(out, len(body))
+        append_varint(out, len(body))
         out += body
         if index == 0 or timestamp > largest:
             largest = timestamp
     return out, base, largest
 
 
-def _decode_headers(area: bytes, fields: _RecordFields) -> tuple[tuple[str, bytes | None], ...]:
+def _decode_headers(area: bytes, fields: FieldPositions) -> tuple[tuple[str, bytes | None], ...]:
     headers = []
     position = fields.headers
     for _ in range(fields.header_count):
-        _, start, position = _read_sized(area, position, fields.end, 0, RecordFault.BAD_HEADER_KEY)
+        _, start, position = read_sized(area, position, fields.end, 0, RecordFault.BAD_HEADER_KEY)
         name = area[start:position].decode(errors="replace")
-        length, start, position = _read_sized(
+        length, start, position = read_sized(
             area, position, fields.end, -1, RecordFault.BAD_HEADER_VALUE
         )
         headers.append((name, None if length < 0 else area[start:position]))
@@ -271,12 +170,12 @@ def decode_records(
     area = _as_bytes(data)
     out = []
     for fields in _walk(area, record_count):
-        offset = _wrap_int64(base_offset + fields.offset_delta)
+        offset = wrap_int64(base_offset + fields.offset_delta)
         if offset < from_offset:
             continue
         timestamp = append_time
         if timestamp is None:
-            timestamp = _wrap_int64(base_timestamp + fields.timestamp_delta)
+            timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
         key = value = None
         if fields.key_length >= 0:
             key = area[fields.key : fields.key + fields.key_length]
@@ -315,7 +214,7 @@ def scan_records(
     null_keys: list[int] = []
     bad_timestamps: list[int] = []
     for index, fields in enumerate(_walk(area, record_count)):
-        timestamp = _wrap_int64(base_timestamp + fields.timestamp_delta)
+        timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
         last_delta = fields.offset_delta
         if index == 0 or timestamp > largest:
             largest, delta_of_largest = timestamp, last_delta
@@ -345,7 +244,7 @@ def find_timestamp(
     """
     _check_count(record_count)
     for fields in _walk(_as_bytes(data), record_count, to_end=False):
-        timestamp = _wrap_int64(base_timestamp + fields.timestamp_delta)
+        timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
         if timestamp >= target and fields.offset_delta >= from_delta:
             return fields.offset_delta, timestamp
     return None
@@ -382,16 +281,16 @@ def rewrite_records(
     for index, fields in enumerate(_walk(area, record_count)):
         if mask is not None and not mask[index]:
             continue
-        timestamp = _wrap_int64(base_timestamp + fields.timestamp_delta)
+        timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
         if kept == 0 and new_base_timestamp is None:
             base = timestamp
         if kept == 0 or timestamp > largest:
             largest = timestamp
         body = bytearray(area[fields.body : fields.body + 1])
-        _append_varint(body, _wrap_int64(timestamp - base))
-        _append_varint(body, kept if renumber else fields.offset_delta)
+        append_varint(body, wrap_int64(timestamp - base))
+        append_varint(body, kept if renumber else fields.offset_delta)
         body += area[fields.tail : fields.end]
-        _append_varint(out, len(body))
+        append_varint(out, len(body))
         out += body
         kept += 1
     if len(out) > INT32_MAX:

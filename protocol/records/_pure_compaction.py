@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from seglog.protocol.checksum import crc32c
-from seglog.protocol.records._pure import (
-    _append_varint,
-    _MalformedError,
-    _parse_record,
-    _RecordFields,
-    _varint_bytes,
-    _wrap_int64,
+from seglog.protocol.records._pure_fields import (
+    FieldPositions,
+    MalformedError,
+    append_varint,
+    parse_record,
+    varint_bytes,
+    wrap_int64,
 )
 from seglog.protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
 from seglog.protocol.types import Buffer
@@ -82,7 +82,7 @@ class SkimpyOffsetMap:
 class _Judgement:
     """What pass two decided about the records of one batch."""
 
-    staying: list[tuple[_RecordFields, int]]  # with their timestamps
+    staying: list[tuple[FieldPositions, int]]  # with their timestamps
     total: int = 0
     invalid: int = 0
     keeps_tombstones: bool = False
@@ -130,8 +130,8 @@ def map_records(keys: SkimpyOffsetMap, area: Buffer, header: BatchHeader, start_
         position = 0
         for _ in range(header.record_count):
             try:
-                record = _parse_record(data, position, len(data))
-            except _MalformedError:
+                record = parse_record(data, position, len(data))
+            except MalformedError:
                 return _WALK_CORRUPT
             position = record.end
             offset = header.base_offset + record.offset_delta
@@ -291,8 +291,8 @@ def _judge(
     position = 0
     for _ in range(header.record_count):
         try:
-            record = _parse_record(data, position, len(data))
-        except _MalformedError:
+            record = parse_record(data, position, len(data))
+        except MalformedError:
             return None
         position = record.end
         judged.total += 1
@@ -310,7 +310,7 @@ def _judge(
         timestamp = (
             header.max_timestamp
             if header.attributes & _LOG_APPEND_TIME
-            else _wrap_int64(header.base_timestamp + record.timestamp_delta)
+            else wrap_int64(header.base_timestamp + record.timestamp_delta)
         )
         judged.staying.append((record, timestamp))
     return judged if position == len(data) else None
@@ -320,14 +320,12 @@ def _rebuild(data: bytes, judged: _Judgement, base_timestamp: int) -> bytearray:
     """The records that stay with their timestamps relative to a new base."""
     out = bytearray()
     for record, timestamp in judged.staying:
-        delta = _wrap_int64(timestamp - base_timestamp)
+        delta = wrap_int64(timestamp - base_timestamp)
         tail = data[record.tail : record.end]
-        _append_varint(
-            out, 1 + _varint_bytes(delta) + _varint_bytes(record.offset_delta) + len(tail)
-        )
+        append_varint(out, 1 + varint_bytes(delta) + varint_bytes(record.offset_delta) + len(tail))
         out.append(data[record.body])
-        _append_varint(out, delta)
-        _append_varint(out, record.offset_delta)
+        append_varint(out, delta)
+        append_varint(out, record.offset_delta)
         out += tail
     return out
 

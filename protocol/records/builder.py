@@ -1,7 +1,7 @@
 """Building batches out of records."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from seglog.protocol.compression import Codec, compress
 from seglog.protocol.errors import ErrorCode, RecordError
@@ -19,6 +19,7 @@ from seglog.protocol.records.batch import (
     BatchHeader,
     write_checksum,
 )
+from seglog.protocol.records.record import Headers, RecordFields
 from seglog.protocol.types import (
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -28,10 +29,6 @@ from seglog.protocol.types import (
     Buffer,
     TimestampType,
 )
-
-Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
-RecordFields: TypeAlias = tuple[int, Buffer | None, Buffer | None, Headers]
-"""A record to be written: timestamp in ms, key, value, headers."""
 
 RECORD_OVERHEAD_BYTES_MAX: Final = 21
 """Most that length, attributes and the two deltas of a record take."""

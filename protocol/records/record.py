@@ -1,6 +1,13 @@
-"""One record as a client sees it."""
+"""One record: as a client reads it, and as it is written."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+from seglog.protocol.types import Buffer
+
+Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
+RecordFields: TypeAlias = tuple[int, Buffer | None, Buffer | None, Headers]
+"""A record to be written: timestamp in ms, key, value, headers."""
 
 
 class Record(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from seglog.protocol.compression import Codec, compress
 from seglog.protocol.records import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, build_batch
 from seglog.protocol.records.batch import HEADER, MAGIC, read_header, write_checksum
-from seglog.protocol.records.builder import RecordFields
+from seglog.protocol.records.record import RecordFields
 
 T = 1_700_000_000_000
 """The time, in ms, of the first record of everything that is built here."""

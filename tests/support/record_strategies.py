@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from seglog.protocol.records import _pure
-from seglog.protocol.records.builder import RecordFields
+from seglog.protocol.records.record import RecordFields
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
