@@ -52,23 +52,14 @@ PRODUCER_EXPIRATION_MS_DEFAULT: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What the log directory's files say about a log, and what time it is.
-
-    Args:
-        now_ms: wall clock.
-        clean_shutdown: whether the directory had its clean-shutdown marker.
-        recovery_point: checkpointed; 0 if unknown, which means that everything is verified.
-        log_start: checkpointed; 0 if unknown.
-        topic_id: of ``partition.metadata``.
-        producer_expiration_ms: ``producer.id.expiration.ms``.
-    """
+    """What the log directory's files say about a log, and what time it is; see `load_log`."""
 
     now_ms: int
-    clean_shutdown: bool = False
-    recovery_point: int = 0
-    log_start: int = 0
-    topic_id: bytes | None = None
-    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
+    clean_shutdown: bool
+    recovery_point: int
+    log_start_checkpoint: int
+    topic_id: bytes | None
+    producer_expiration_ms: int
 
 
 def load_log(
@@ -76,14 +67,38 @@ def load_log(
     directory: str,
     topic_partition: TopicPartition,
     config: LogConfig,
-    options: LoadOptions,
+    *,
+    now_ms: int,
+    clean_shutdown: bool = False,
+    recovery_point: int = 0,
+    log_start_checkpoint: int = 0,
+    topic_id: bytes | None = None,
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
 ) -> Log:
     """Open the log in a folder that exists; an empty folder becomes an empty log (MGR-1).
+
+    The high watermark of the result is its log start until somebody sets it (HW-5).
+
+    Args:
+        now_ms: wall clock.
+        clean_shutdown: whether the directory had its clean-shutdown marker.
+        recovery_point: checkpointed; 0 if unknown, which means that everything is verified.
+        log_start_checkpoint: 0 if unknown.
+        topic_id: of ``partition.metadata``.
+        producer_expiration_ms: ``producer.id.expiration.ms``.
 
     Raises:
         FileError: the disk failed; the log directory cannot be used.
         DiskFullError: there is no room for what recovery has to write.
     """
+    options = LoadOptions(
+        now_ms,
+        clean_shutdown,
+        recovery_point,
+        log_start_checkpoint,
+        topic_id,
+        producer_expiration_ms,
+    )
     while True:
         loader = LogLoader(file_system, directory, topic_partition, config, options)
         try:
@@ -116,7 +131,7 @@ class LogLoader:
         snapshots = ProducerSnapshotFiles(self.file_system, self.directory, names)
         producers = ProducerState(str(self.topic_partition), options.producer_expiration_ms)
         first = self.segments.first
-        log_start = max(options.log_start, first.base_offset if first is not None else 0)
+        log_start = max(options.log_start_checkpoint, first.base_offset if first is not None else 0)
         if not options.clean_shutdown:
             recover_segments(
                 self.segments,
