@@ -158,7 +158,7 @@ class _DecoderCompiler:
         self._version = version
         self._flexible = flexible
         names: dict[str, Any] = {**_HELPERS, "CLASS": struct_class, "new": struct_class.__new__}
-        self._source = Source(f"decode {struct_class.__qualname__} version {version}", names)
+        self._source = Source("decode", struct_class, version, flexible, names)
 
     def compile(self) -> Callable[..., Any]:
         add = self._source.add

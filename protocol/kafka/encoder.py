@@ -84,7 +84,7 @@ class _EncoderCompiler:
         self._version = version
         self._flexible = flexible
         names: dict[str, Any] = dict(_HELPERS)
-        self._source = Source(f"encode {struct_class.__qualname__} version {version}", names)
+        self._source = Source("encode", struct_class, version, flexible, names)
 
     def compile(self) -> Callable[..., Any]:
         fields = self._struct_class.__fields__

@@ -18,10 +18,26 @@ class MalformedError(ValueError):
 
 
 class Source:
-    """Lines of a function under construction, each with the field that it serves."""
+    """Lines of a function under construction, each with the field that it serves.
 
-    def __init__(self, file_name: str, names: dict[str, Any]) -> None:
-        self.file_name = f"<kafka codec: {file_name}>"
+    Args:
+        verb: what the function does.
+        struct_class, version, flexible: for what; together with ``verb`` they make a file name
+            that no other function has, by which tracebacks are told apart.
+        names: the globals of the function.
+    """
+
+    def __init__(
+        self,
+        verb: str,
+        struct_class: type,
+        version: int,
+        flexible: bool,
+        names: dict[str, Any],
+    ) -> None:
+        subject = f"{struct_class.__module__}.{struct_class.__qualname__}"
+        form = "flexible" if flexible else "classic"
+        self.file_name = f"<kafka codec: {verb} {subject} version {version} {form}>"
         self.names = names
         self.field = ""
         self._lines: list[str] = []

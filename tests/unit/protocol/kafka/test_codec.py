@@ -24,12 +24,14 @@ from seglog.protocol.kafka.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
 )
+from seglog.protocol.kafka.messages.describe_transactions import DescribeTransactionsResponse
 from seglog.protocol.kafka.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     PartitionData,
 )
 from seglog.protocol.kafka.messages.group_membership import HeartbeatRequest, JoinGroupRequest
+from seglog.protocol.kafka.messages.list_transactions import ListTransactionsResponse
 from seglog.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from seglog.protocol.kafka.messages.offset_fetch import OffsetFetchRequest
 from seglog.protocol.kafka.messages.produce import (
@@ -100,6 +102,15 @@ def test_error_does_not_say_which_field_is_wrong() -> None:
         decode(HeartbeatRequest, 0, b"\0\1g\0\0")
     with pytest.raises(ProtocolError, match=r"HeartbeatRequest\.group_id .*not UTF-8"):
         decode(HeartbeatRequest, 0, b"\0\1\xff" + bytes(20))
+
+
+def test_structs_of_one_name_are_confused_in_an_error() -> None:
+    """Two modules have a ``TransactionState``; each has its own lines to look up."""
+    for message in (ListTransactionsResponse, DescribeTransactionsResponse):
+        data = codec.encode_bytes(random_message(message, 0, random.Random(8)), 0)
+        for size in range(len(data)):
+            with pytest.raises(ProtocolError, match=rf"{message.__name__}\.?\w* ?"):
+                decode(message, 0, data[:size])
 
 
 @pytest.mark.parametrize(
