@@ -94,7 +94,7 @@ def measure_codecs() -> None:
         write = best_seconds(lambda c=codec: compress(c, area))
         read = best_seconds(lambda c=codec, p=packed: decompress(c, p, MAX_DECOMPRESSED_BYTES))
         print(
-            f"{codec.label:7} ratio {len(area) / len(packed):5.2f}  "
+            f"{codec.name_of():7} ratio {len(area) / len(packed):5.2f}  "
             f"write {len(area) / write / 1e6:7.0f} MB/s  read {len(area) / read / 1e6:7.0f} MB/s"
         )
 

@@ -6,4 +6,6 @@ take the end of what may be read.
 """
 include "_kernel_varint.pxi"
 include "_kernel_records.pxi"
+include "_kernel_areas.pxi"
+include "_kernel_partitioning.pxi"
 include "_kernel_compaction.pxi"

@@ -8,6 +8,7 @@ total exceeds its bound. A codec and its library are imported on first use: star
 feature.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, Protocol, cast
 
@@ -30,7 +31,7 @@ __all__ = [
 class _CodecModule(Protocol):
     """What the module of a codec offers."""
 
-    LEVELS: range
+    LEVELS: Sequence[int]
 
     def compress(self, data: Buffer, level: int | None) -> bytes: ...
 
@@ -65,9 +66,11 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     if codec is Codec.NONE:
         return bytes(data)
     module = _module_of(codec)
-    if level is not None and module.LEVELS and (level == 0 or level not in module.LEVELS):
+    if level is not None and module.LEVELS and level not in module.LEVELS:
         lowest, highest = module.LEVELS[0], module.LEVELS[-1]
-        raise ValueError(f"{codec.label} level {level} is not in the range {lowest} to {highest}")
+        raise ValueError(
+            f"{codec.name_of()} level {level} is not in the range {lowest} to {highest}"
+        )
     return module.compress(data, level)
 
 

@@ -16,14 +16,9 @@ class Codec(IntEnum):
     LZ4 = 3
     ZSTD = 4
 
-    @property
-    def label(self) -> str:
-        """The name in configurations and on command lines, for example ``zstd``."""
-        return self.name.lower()
-
     def name_of(self) -> str:
-        """Return ``label``."""
-        return self.label
+        """Return the name in configurations and on command lines, for example ``zstd``."""
+        return self.name.lower()
 
     @classmethod
     def from_name(cls, name: str) -> "Codec":
@@ -39,7 +34,7 @@ class Codec(IntEnum):
             raise ValueError(f"unknown compression {name!r}: one of {known}") from None
 
 
-_CODECS_BY_NAME: Final = {codec.label: codec for codec in Codec} | {"uncompressed": Codec.NONE}
+_CODECS_BY_NAME: Final = {codec.name_of(): codec for codec in Codec} | {"uncompressed": Codec.NONE}
 
 
 class CorruptCompressionError(RecordError):
@@ -47,7 +42,7 @@ class CorruptCompressionError(RecordError):
 
     def __init__(self, codec: Codec, reason: object) -> None:
         super().__init__(
-            ErrorCode.CORRUPT_MESSAGE, f"the records are not valid {codec.label} data: {reason}"
+            ErrorCode.CORRUPT_MESSAGE, f"the records are not valid {codec.name_of()} data: {reason}"
         )
         self.codec = codec
 
@@ -58,7 +53,7 @@ class DecompressedTooLargeError(RecordError):
     def __init__(self, codec: Codec, max_bytes: int) -> None:
         super().__init__(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the {codec.label} data of the batch inflates to more than {max_bytes} bytes",
+            f"the {codec.name_of()} data of the batch inflates to more than {max_bytes} bytes",
         )
         self.codec = codec
         self.max_bytes = max_bytes

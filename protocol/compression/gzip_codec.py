@@ -6,7 +6,7 @@ from typing import Final
 from seglog.protocol.compression.codec import BoundedOutput, Codec, CorruptCompressionError
 from seglog.protocol.types import Buffer
 
-LEVELS: Final = range(-1, 10)
+LEVELS: Final = (-1, *range(1, 10))
 
 _GZIP_WINDOW_BITS: Final = 31
 _INPUT_BYTES_MIN: Final = 1024

@@ -1,8 +1,9 @@
-"""The kernels of the record format in plain Python: twins of ``protocol/_kernel_records.pxi``.
+"""The kernels of the record format in plain Python: twins of the compiled ones.
 
-Same names, arguments, results and errors; they run where no compiler was at hand, and the property
-tests hold the two against each other. ``data`` is always the (decompressed) records area of one
-batch, and nothing else. A structure that is not sound raises RecordError(INVALID_RECORD).
+Same names, arguments, results and errors as ``_kernel_records.pxi``, ``_kernel_areas.pxi`` and
+``_kernel_partitioning.pxi``; they run where no compiler was at hand, and the property tests hold
+the two against each other. ``data`` is always the (decompressed) records area of one batch, and
+nothing else. A structure that is not sound raises RecordError(INVALID_RECORD).
 """
 
 import operator

@@ -29,8 +29,7 @@ TEXT = b"".join(b'{"carrier":"UA","flight":%d}' % number for number in range(20_
 )
 def test_a_name_means_another_codec(name: str, codec: int) -> None:
     assert Codec.from_name(name) == codec
-    assert Codec.from_name(Codec(codec).label) is Codec(codec)
-    assert Codec(codec).name_of() == Codec(codec).label
+    assert Codec.from_name(Codec(codec).name_of()) is Codec(codec)
 
 
 def test_an_unknown_name_is_refused_without_naming_the_known_ones() -> None:
@@ -48,7 +47,7 @@ def test_data_changes_on_the_way(codec: Codec, data: bytes, kind: type) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "levels"),
-    [(Codec.GZIP, (-1, 1, 9)), (Codec.LZ4, (1, 9, 17)), (Codec.ZSTD, (-131072, 1, 3, 22))],
+    [(Codec.GZIP, (-1, 1, 9)), (Codec.LZ4, (1, 9, 17)), (Codec.ZSTD, (-131072, 0, 3, 22))],
 )
 def test_a_legal_level_is_refused(codec: Codec, levels: tuple[int, ...]) -> None:
     for level in levels:
