@@ -35,7 +35,7 @@ class CleanedSegments:
     def __init__(self, file_system: FileSystem, plan: CleaningPlan, base_offset: int) -> None:
         self._file_system = file_system
         self._plan = plan
-        self._finished: list[SegmentFiles] = []
+        self._begun: list[SegmentFiles] = []
         self._begin(base_offset)
 
     def _begin(self, base_offset: int) -> None:
@@ -47,12 +47,13 @@ class CleanedSegments:
             suffix=CLEANED_SUFFIX,
             create=True,
         )
+        self._begun.append(self._files)
         self._indexed = _Indexed([], 0, NO_TIMESTAMP, base_offset, base_offset, base_offset - 1)
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
         """The base offsets of all segments that were begun."""
-        return tuple(files.base_offset for files in (*self._finished, self._files))
+        return tuple(files.base_offset for files in self._begun)
 
     def append(self, batches: memoryview) -> None:
         """Append whole batches, with the index entries that a log's own appends would have made.
@@ -65,7 +66,6 @@ class CleanedSegments:
         indexed = self._index(batches)
         if not self._fits(batches, indexed.last_offset):
             self._seal()
-            self._finished.append(self._files)
             self._begin(indexed.first_offset)
             indexed = self._index(batches)
         files = self._files
@@ -107,8 +107,7 @@ class CleanedSegments:
     def finish(self, modified_ms: int) -> None:
         """Close the indexes, put everything on disk, and take over the time of the last source."""
         self._seal()
-        self._finished.append(self._files)
-        for files in self._finished:
+        for files in self._begun:
             files.set_modified_ms(modified_ms)
             files.release()
 
@@ -128,7 +127,7 @@ class CleanedSegments:
 
     def discard(self) -> None:
         """Remove everything: the pass ended early (SEG-8)."""
-        for files in (*self._finished, self._files):
+        for files in self._begun:
             try:
                 files.delete()
             except StorageError:

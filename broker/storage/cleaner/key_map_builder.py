@@ -24,6 +24,8 @@ def build_key_map(
     Raises:
         CorruptLogError, RecordError: a batch cannot be read.
     """
+    # With nothing dirty the pass still goes over the clean part: tombstones may be due (KEEP-11).
+    keys.latest_offset = plan.first_dirty_offset - 1
     builder = _KeyMapBuilder(keys, plan, ChunkReader(buffer_bytes, account), statistics)
     builder.run(plan.dirty_segments)
     statistics.keys = keys.size
