@@ -111,5 +111,5 @@ def _next_offset(
     except CorruptLogError as error:
         logger.warning("event=damaged-swap-segment error=%s", error)
     finally:
-        segment.files.release()
+        segment.files.close()
     return next_offset

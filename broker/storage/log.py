@@ -427,7 +427,7 @@ class Log:
     def abandon(self) -> None:
         """Let the files go as they are, after the disk has failed."""
         for segment in self.segments:
-            segment.files.release()
+            segment.files.close()
 
     def delete(self) -> None:
         """Remove the folder with all that is in it; blocks. Slices in flight stay readable.

@@ -176,7 +176,7 @@ class LogLoader:
         for source in removed:
             source.delete_files()
         for opened in self.segments:
-            opened.files.release()
+            opened.files.close()
 
     # ---- segments
 
