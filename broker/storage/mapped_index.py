@@ -175,13 +175,7 @@ class MappedIndex:
         self._file.renamed(path)
 
     def close(self) -> None:
-        """Cuts the file to its entries and unmaps it."""
-        if self._is_loaded:
-            self.trim()
-        self._file.close()
-
-    def release(self) -> None:
-        """Unmaps the file as it is, for one that is about to be deleted."""
+        """Unmaps the file, as it is; ``trim`` it before."""
         self._file.close()
 
     # ---- what subclasses define

@@ -389,8 +389,7 @@ class LogSegment:
                 batches.end,
                 batches.fault,
             )
-        self._indexes.add_closing_entry()
-        self.files.trim()
+        self._indexes.seal()
         return removed
 
     def rebuild_indexes(self) -> None:
@@ -401,8 +400,7 @@ class LogSegment:
         """
         self._next_offset = None
         self._indexes.rebuild()
-        self._indexes.add_closing_entry()
-        self.files.trim()
+        self._indexes.seal()
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cuts at the start of the batch that holds ``offset``; returns how many bytes went.
@@ -434,10 +432,10 @@ class LogSegment:
         """Seals the segment: closing time-index entry, files cut to their content (ROLL-8).
 
         Raises:
-            DiskFullError, FileError: the files are not as they should be.
+            FileError: the files are not as they should be.
         """
-        self._indexes.add_closing_entry()
-        self.files.trim()
+        self._indexes.load()
+        self._indexes.seal()
 
     def flush(self) -> None:
         """Puts everything on disk; blocks. See ``begin_sync`` for another thread.
@@ -467,11 +465,12 @@ class LogSegment:
         """Seals the segment and lets go of it; slices in flight stay readable. Idempotent.
 
         Raises:
-            DiskFullError, FileError: the files are not as they should be; everything is let go.
+            FileError: the files are not as they should be; everything is let go.
         """
         if self.files.is_closed:
             return
         try:
-            self._indexes.add_closing_entry()
+            if self._indexes.is_loaded:
+                self._indexes.seal()
         finally:
-            self.files.close()
+            self.files.release()

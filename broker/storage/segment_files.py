@@ -134,23 +134,12 @@ class SegmentFiles:
         self.time_index.trim()
         self.log.trim()
 
-    def close(self) -> None:
-        """Trims what was in use and lets go of everything; slices in flight stay valid."""
-        if self.is_closed:
-            return
-        try:
-            self.log.trim()
-            self.offset_index.close()
-            self.time_index.close()
-        finally:
-            self.release()
-
     def release(self) -> None:
-        """Lets go of everything, as it is."""
+        """Lets go of everything, as it is; slices in flight stay valid. Idempotent."""
         self.is_closed = True
         self.log.close()
-        self.offset_index.release()
-        self.time_index.release()
+        self.offset_index.close()
+        self.time_index.close()
         self.transaction_index.close()
 
     def delete(self) -> None:

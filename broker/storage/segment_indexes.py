@@ -83,16 +83,20 @@ class SegmentIndexes:
         except DiskFullError as error:
             LOGGER.warning("an index entry was left out: %s", error)
 
-    def add_closing_entry(self) -> None:
-        """Makes the greatest timestamp the last entry of the time index (ROLL-8).
+    def seal(self) -> None:
+        """Makes the greatest timestamp the last entry, and cuts the files (ROLL-8).
 
-        Raises:
-            DiskFullError: there is no space for it; the index must not be trusted after a restart.
+        A disk without space for the entry leaves the files uncut: that is how the next start sees
+        that they are not complete, and builds them anew.
         """
-        if self.is_loaded:
+        try:
             self._time_index.maybe_append(
                 self.max_timestamp_ms, self.max_timestamp_offset, skip_full_check=True
             )
+        except DiskFullError as error:
+            LOGGER.warning("the indexes are rebuilt at the next start: %s", error)
+            return
+        self._files.trim()
 
     def prepare_for_appends(self, max_index_bytes: int) -> None:
         """Gives the files their full size and a reserved slot (IDX-9)."""
@@ -255,8 +259,7 @@ class SegmentIndexes:
     def _heal(self, reason: str) -> None:
         LOGGER.warning("rebuilding the indexes of %s: %s", self._log.path, reason)
         self.rebuild()
-        self.add_closing_entry()
-        self._files.trim()
+        self.seal()
 
     def _take_last_entries(self) -> None:
         last = self._offset_index.last_entry

@@ -36,6 +36,7 @@ def test_entries_are_not_what_kafka_writes(index: OffsetIndex, path: Path) -> No
     """The vector of the format: deltas 10 and 25 at positions 4200 and 8500."""
     index.append(BASE + 10, 4200)
     index.append(BASE + 25, 8500)
+    index.trim()
     index.close()
     assert path.read_bytes() == bytes.fromhex("0000000a000010680000001900002134")
 
@@ -124,6 +125,7 @@ def test_reopened_index_has_other_entries(index: OffsetIndex, path: Path) -> Non
     """IDX-7."""
     for offset in (105, 110):
         index.append(offset, offset)
+    index.trim()
     index.close()
     assert path.stat().st_size == 16
     again = OffsetIndex(OsFileSystem(), str(path), BASE, 800)

@@ -29,6 +29,7 @@ def test_entries_are_not_what_kafka_writes(index: TimeIndex, path: Path) -> None
     """The vector of the format."""
     index.maybe_append(T, BASE + 10)
     index.maybe_append(T + 1500, BASE + 25)
+    index.trim()
     index.close()
     assert path.read_bytes() == bytes.fromhex("0000018bcfe568000000000a0000018bcfe56ddc00000019")
 
@@ -73,6 +74,7 @@ def test_closing_entry_of_a_trimmed_index_lies_outside_of_the_file(path: Path) -
     path.write_bytes(pack(">qi", T, 3))
     index = TimeIndex(OsFileSystem(), str(path), BASE, 125)
     index.maybe_append(T + 1, BASE + 4, skip_full_check=True)
+    index.trim()
     index.close()
     assert path.read_bytes() == pack(">qiqi", T, 3, T + 1, 4)
 
