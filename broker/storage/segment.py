@@ -473,4 +473,4 @@ class LogSegment:
             if self._indexes.is_loaded:
                 self._indexes.seal()
         finally:
-            self.files.release()
+            self.files.close()

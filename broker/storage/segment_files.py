@@ -134,7 +134,7 @@ class SegmentFiles:
         self.time_index.trim()
         self.log.trim()
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Lets go of everything, as it is; slices in flight stay valid. Idempotent."""
         self.is_closed = True
         self.log.close()
@@ -148,7 +148,7 @@ class SegmentFiles:
         Raises:
             FileError: a file could not be removed.
         """
-        self.release()
+        self.close()
         self._unlink_all()
 
     def _unlink_all(self) -> None:

@@ -109,7 +109,7 @@ class CleanedSegments:
         self._seal()
         for files in self._begun:
             files.set_modified_ms(modified_ms)
-            files.release()
+            files.close()
 
     def _seal(self) -> None:
         files = self._files

@@ -477,7 +477,7 @@ def test_unchanged_index_is_synced(tmp_path: Path) -> None:
 def test_sync_in_flight_loses_its_file(segment: LogSegment) -> None:
     fill(segment, 10)
     sync = segment.begin_sync()
-    segment.files.release()
+    segment.files.close()
     sync.run()
     sync.release()
 

@@ -109,7 +109,7 @@ def test_torn_tail_stops_the_start_or_is_sent(
     batches = fill(segment, 10, records=3)
     size = sum(map(len, batches))
     segment.log.truncate(size - cut)
-    segment.files.release()
+    segment.files.close()
     again = reopened(file_system, tmp_path)
     removed = again.recover()
     complete = (size - cut) // len(batches[0])
@@ -178,7 +178,7 @@ def test_offsets_descend_or_jump_out_of_the_segment(
     segment = new_segment(file_system, tmp_path)
     append(segment, batch(0, [NOW_MS] * 3))
     segment.log.append(batch(offset))
-    segment.files.release()
+    segment.files.close()
     again = reopened(file_system, tmp_path)
     if offset == 2**40:
         with pytest.raises(SegmentOverflowError):
@@ -196,7 +196,7 @@ def test_batch_larger_than_the_buffer_is_taken_for_damage(
     segment = new_segment(file_system, tmp_path)
     large = random.Random(4).randbytes(3 << 20)
     append(segment, batch(0), batch(1, value=large), batch(2))
-    segment.files.release()
+    segment.files.close()
     if is_damaged:
         with (tmp_path / LOG).open("r+b") as file:
             file.seek(2 << 20)
@@ -221,7 +221,7 @@ def test_preallocated_zeros_are_kept(file_system: OsFileSystem, tmp_path: Path) 
     config = LogConfig(preallocate=True, segment_bytes=5000)
     segment = new_segment(file_system, tmp_path, config=config)
     fill(segment, 3)
-    segment.files.release()
+    segment.files.close()
     again = reopened(file_system, tmp_path)
     assert again.size_bytes == 5000
     again.recover()
