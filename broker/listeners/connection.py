@@ -121,7 +121,6 @@ class Connection:
         self._state = _State.CLOSED
         self._pause_reading()
         self._stop_writing()
-        self._services.counters.bytes_out += self._output.sent_bytes
         self._output.close()
         if self._pipeline is not None:
             self._pipeline.cancel()
@@ -334,6 +333,7 @@ class Connection:
             self.close("send-failed")
             return
         if output.sent_bytes != before:
+            self._services.counters.bytes_out += output.sent_bytes - before
             self.last_active = self._loop.time()
         if is_empty:
             self._stop_writing()

@@ -66,10 +66,13 @@ class BrokerCounters:
         unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
         parked_fetches: fetch requests that had to wait for data.
         expired_fetches: of those, the ones that were answered because their time was up.
+        deleted_topics: what went in and out of topics that exist no more; the totals of all topics
+            must not fall when one is deleted.
     """
 
     __slots__ = (
         "_topics",
+        "deleted_topics",
         "expired_fetches",
         "flush_failures",
         "flushes",
@@ -82,6 +85,7 @@ class BrokerCounters:
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicCounters] = {}
+        self.deleted_topics = TopicCounters()
         self.segment_rolls = 0
         self.group_commits = 0
         self.grouped_appends = 0
@@ -100,7 +104,11 @@ class BrokerCounters:
 
     def forget_topic(self, name: str) -> None:
         """Drop the counters of a deleted topic, so that its series end."""
-        self._topics.pop(name, None)
+        counters = self._topics.pop(name, None)
+        if counters is not None:
+            for attribute in TopicCounters.__slots__:
+                total = getattr(self.deleted_topics, attribute) + getattr(counters, attribute)
+                setattr(self.deleted_topics, attribute, total)
 
     def topics(self) -> ItemsView[str, TopicCounters]:
         """Every topic with its counters."""

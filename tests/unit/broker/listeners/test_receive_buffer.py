@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seglog.broker.listeners.receive_buffer import (
@@ -46,6 +46,7 @@ sizes = st.one_of(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(sizes, max_size=12), st.lists(st.integers(1, 200_000), min_size=1, max_size=20))
 def test_frames_are_lost_or_damaged(frame_sizes: list[int], chunks: list[int]) -> None:
     """Frames of any sizes, arriving in any pieces, come out as they went in."""

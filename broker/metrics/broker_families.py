@@ -1,0 +1,168 @@
+"""Metrics of topics, partitions, logs and the broker as a whole.
+
+Names and meanings are those of Kafka's exporter where it has one, so that dashboards which exist
+show something; the others begin with ``seglog_``.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from seglog.broker.metrics.counters import BrokerCounters, TopicCounters
+from seglog.broker.metrics.families import Family, counter, gauge
+
+if TYPE_CHECKING:
+    # Only the names: at run time partitions import their counters from this package.
+    from seglog.broker.partition.partition import Partition
+
+_TOPIC_METRICS: Final = (
+    ("messagesin", "messages_in", "Records appended."),
+    ("bytesin", "bytes_in", "Bytes of appended batches."),
+    ("bytesout", "bytes_out", "Bytes of batches handed to consumers."),
+    ("bytesrejected", "bytes_rejected", "Bytes of refused batches."),
+    ("totalproducerequests", "produce_requests", "Partition entries of produce requests."),
+    ("totalfetchrequests", "fetch_requests", "Partition entries of fetch requests."),
+    ("failedproducerequests", "failed_produce_requests", "Of those, failed ones."),
+    ("failedfetchrequests", "failed_fetch_requests", "Of those, failed ones."),
+    ("invalidmagicnumberrecords", "invalid_records", "Batches refused for what is in them."),
+)
+_OWN_TOPIC_METRICS: Final = (
+    ("seglog_future_batches", "future_records", "Batches stamped later than the broker's clock."),
+    ("seglog_expired_batches", "expired_records", "Batches that were past retention on arrival."),
+)
+_BROKER_METRICS: Final = (
+    ("seglog_segment_rolls", "segment_rolls", "Segments closed, and new ones begun."),
+    ("seglog_flushes", "flushes", "Syncs of logs."),
+    ("seglog_flush_failures", "flush_failures", "Syncs that failed."),
+    ("seglog_group_commits", "group_commits", "Syncs that acknowledgements waited for."),
+    ("seglog_grouped_appends", "grouped_appends", "Appends that waited for such a sync."),
+    ("seglog_parked_fetches", "parked_fetches", "Fetch requests that had to wait for data."),
+    ("seglog_expired_fetches", "expired_fetches", "Of those, the ones whose time was up."),
+    (
+        "seglog_unacknowledged_failures",
+        "unacknowledged_failures",
+        "Appends with acks=0 that failed.",
+    ),
+)
+
+
+class LogDirFigures(NamedTuple):
+    """What is reported of one data directory; None where it is offline."""
+
+    path: str
+    total_bytes: int | None
+    free_bytes: int | None
+
+
+def topic_families(counters: BrokerCounters, *, per_topic: bool = True) -> list[Family]:
+    """What went in and out, by topic and in all."""
+    families = []
+    named = [(f"kafka_server_brokertopicmetrics_{n}", a, d) for n, a, d in _TOPIC_METRICS]
+    for name, attribute, documentation in (*named, *_OWN_TOPIC_METRICS):
+        family = counter(name, documentation, "topic")
+        total = getattr(counters.deleted_topics, attribute)
+        for topic, topic_counters in counters.topics():
+            value = _value(topic_counters, attribute)
+            total += value
+            if per_topic:
+                family.add(value, topic)
+        # The total of all topics is the series without the label, as in Kafka.
+        family.samples.append(((), total))
+        families.append(family)
+    return families
+
+
+def _value(counters: TopicCounters, attribute: str) -> int:
+    value: int = getattr(counters, attribute)
+    return value
+
+
+def broker_counter_families(counters: BrokerCounters) -> list[Family]:
+    """What the broker has counted besides."""
+    return [
+        counter(name, documentation).add(getattr(counters, attribute))
+        for name, attribute, documentation in _BROKER_METRICS
+    ]
+
+
+def partition_families(partitions: "Iterable[Partition]") -> list[Family]:
+    """Sizes and offsets of every partition."""
+    labels = ("topic", "partition")
+    size = gauge("kafka_log_log_size", "Bytes of all segments.", *labels)
+    start = gauge("kafka_log_log_logstartoffset", "First offset.", *labels)
+    end = gauge("kafka_log_log_logendoffset", "Next offset to be written.", *labels)
+    segments = gauge("kafka_log_log_numlogsegments", "Segments.", *labels)
+    current = gauge("kafka_topic_partition_current_offset", "High watermark.", *labels)
+    oldest = gauge("kafka_topic_partition_oldest_offset", "First offset.", *labels)
+    for partition in partitions:
+        log = partition.log
+        name = (log.topic_partition.topic, str(log.topic_partition.partition))
+        offsets = log.offsets
+        size.samples.append((name, log.segment_bytes_total))
+        start.samples.append((name, offsets.log_start))
+        end.samples.append((name, offsets.log_end))
+        segments.samples.append((name, len(log.segments)))
+        current.samples.append((name, offsets.high_watermark))
+        oldest.samples.append((name, offsets.log_start))
+    return [size, start, end, segments, current, oldest]
+
+
+def cluster_families(
+    partitions: "Collection[Partition]", offline_partitions: int, topic_sizes: dict[str, int]
+) -> list[Family]:
+    """The cluster, which is this one broker, in the words of Kafka's controller.
+
+    Args:
+        partitions: those that can be served.
+        offline_partitions: how many cannot, because of their data directory.
+        topic_sizes: number of partitions of each topic.
+    """
+    total = len(partitions) + offline_partitions
+    under_min_isr = sum(
+        1 for partition in partitions if partition.log.config.min_insync_replicas > 1
+    )
+    figures: tuple[tuple[str, str, int], ...] = (
+        ("kafka_server_replicamanager_leadercount", "Partitions led here.", len(partitions)),
+        ("kafka_server_replicamanager_partitioncount", "Partitions hosted here.", total),
+        ("kafka_server_replicamanager_underreplicatedpartitions", "Replicas missing.", 0),
+        (
+            "kafka_server_replicamanager_underminisrpartitioncount",
+            "Partitions with fewer in-sync replicas than acks=all wants.",
+            under_min_isr,
+        ),
+        (
+            "kafka_server_replicamanager_offlinereplicacount",
+            "Partitions in failed data directories.",
+            offline_partitions,
+        ),
+        ("kafka_controller_kafkacontroller_activecontrollercount", "Always this broker.", 1),
+        (
+            "kafka_controller_kafkacontroller_offlinepartitionscount",
+            "Partitions without a leader.",
+            offline_partitions,
+        ),
+        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", len(topic_sizes)),
+        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions.", total),
+        ("kafka_brokers", "Brokers.", 1),
+    )
+    families = [gauge(name, documentation).add(value) for name, documentation, value in figures]
+    sizes = gauge("kafka_topic_partitions", "Partitions of a topic.", "topic")
+    for topic, size in topic_sizes.items():
+        sizes.add(size, topic)
+    return [*families, sizes]
+
+
+def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:
+    """Space of the data directories, and how many have failed."""
+    offline = 0
+    total = gauge("seglog_log_dir_total_bytes", "Size of the file system.", "path")
+    free = gauge("seglog_log_dir_free_bytes", "Free for the broker.", "path")
+    for log_dir in log_dirs:
+        if log_dir.total_bytes is None or log_dir.free_bytes is None:
+            offline += 1
+        else:
+            total.add(log_dir.total_bytes, log_dir.path)
+            free.add(log_dir.free_bytes, log_dir.path)
+    failed = gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount", "Data directories that failed."
+    ).add(offline)
+    return [failed, total, free]

@@ -1,0 +1,155 @@
+"""Metrics of listeners, connections and requests."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from seglog.broker.metrics.families import Family, Histogram, counter, gauge
+from seglog.broker.metrics.network import NetworkCounters
+from seglog.broker.metrics.requests import LATENCY_BOUNDS_SECONDS, RequestStatistics
+from seglog.protocol.errors import ErrorCode
+
+_NS_PER_SECOND: Final = 1_000_000_000
+_NS_PER_MS: Final = 1_000_000
+_QUANTILES: Final = (0.5, 0.75, 0.95, 0.99, 0.999)
+_PROCESSOR: Final = "0"
+"""Kafka has several network threads a listener, and a label for them; here there is one."""
+
+
+class ConnectionView(Protocol):
+    """What is reported of a connection."""
+
+    @property
+    def software(self) -> tuple[str, str]:
+        """Name and version of the client's program."""
+        ...
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of answers not taken yet."""
+        ...
+
+    @property
+    def input_bytes_held(self) -> int:
+        """Memory of its receive buffer."""
+        ...
+
+
+class ListenerView(Protocol):
+    """What is reported of a listener."""
+
+    @property
+    def name(self) -> str:
+        """As in the configuration."""
+        ...
+
+    @property
+    def counters(self) -> NetworkCounters:
+        """What it has counted."""
+        ...
+
+    @property
+    def connections(self) -> Collection[Any]:
+        """The open ones, each a ``ConnectionView``."""
+        ...
+
+
+def request_families(operations: Sequence[RequestStatistics]) -> list[Family]:
+    """Metrics of requests by operation."""
+    requests = counter("kafka_network_requestmetrics_requests", "Requests.", "request")
+    errors = counter(
+        "kafka_network_requestmetrics_errors", "Error codes in answers.", "request", "error"
+    )
+    quantiles = gauge(
+        "kafka_network_requestmetrics_totaltimems",
+        "Time from a decoded request to its answer, estimated from the histogram.",
+        "request",
+        "quantile",
+    )
+    seconds = Family(
+        "seglog_request_seconds",
+        "histogram",
+        "Time from a decoded request to its answer.",
+        ("request",),
+    )
+    for statistics in operations:
+        name = statistics.name
+        requests.add(statistics.count, name)
+        for code, count in statistics.errors.items():
+            errors.add(count, name, _error_name(code))
+        for quantile in _QUANTILES:
+            quantiles.add(statistics.quantile_ns(quantile) / _NS_PER_MS, name, str(quantile))
+        histogram = Histogram(
+            LATENCY_BOUNDS_SECONDS,
+            tuple(statistics.buckets),
+            statistics.total_ns / _NS_PER_SECOND,
+        )
+        seconds.add(histogram, name)
+    return [requests, errors, quantiles, seconds]
+
+
+def connection_families(listeners: Iterable[ListenerView]) -> list[Family]:
+    """Metrics of listeners and their connections."""
+    connections = gauge(
+        "kafka_server_socket_server_metrics_connection_count",
+        "Open connections.",
+        "listener",
+        "networkProcessor",
+    )
+    software = gauge(
+        "kafka_server_socket_server_metrics_connections_software",
+        "Open connections by the program of the client.",
+        "clientSoftwareName",
+        "clientSoftwareVersion",
+        "listener",
+    )
+    held = gauge("seglog_receive_buffer_bytes", "Receive buffers of connections.", "listener")
+    queued = gauge("seglog_output_queued_bytes", "Answers that clients did not take.", "listener")
+    for listener in listeners:
+        open_connections = list(listener.connections)
+        connections.add(len(open_connections), listener.name, _PROCESSOR)
+        programs = Counter(connection.software for connection in open_connections)
+        for (name, version), count in programs.items():
+            software.add(count, name or "unknown", version or "unknown", listener.name)
+        held.add(sum(one.input_bytes_held for one in open_connections), listener.name)
+        queued.add(sum(one.queued_bytes for one in open_connections), listener.name)
+    return [connections, software, held, queued]
+
+
+def traffic_families(listeners: Iterable[ListenerView]) -> list[Family]:
+    """What listeners have counted since the start."""
+    simple = {
+        "accepted": counter("seglog_connections_accepted", "Connections accepted.", "listener"),
+        "accept_failures": counter("seglog_accept_failures", "Failed accepts.", "listener"),
+        "bytes_in": counter("seglog_network_received_bytes", "Bytes received.", "listener"),
+        "bytes_out": counter("seglog_network_sent_bytes", "Bytes sent.", "listener"),
+        "input_pauses": counter(
+            "seglog_input_pauses",
+            "Times that reading from a connection stopped because answers were waiting.",
+            "listener",
+        ),
+        "handler_failures": counter(
+            "seglog_request_failures", "Requests that failed by a defect of the broker.", "listener"
+        ),
+    }
+    by_reason = {
+        "closed": counter("seglog_connections_closed", "Closed ones.", "listener", "reason"),
+        "refused": counter("seglog_connections_refused", "Refused ones.", "listener", "limit"),
+        "rejected_frames": counter(
+            "seglog_frames_rejected", "Frames that ended a connection.", "listener", "reason"
+        ),
+    }
+    for listener in listeners:
+        for attribute, family in simple.items():
+            family.add(getattr(listener.counters, attribute), listener.name)
+        for attribute, family in by_reason.items():
+            for reason, count in getattr(listener.counters, attribute).items():
+                family.add(count, listener.name, reason)
+    return [*simple.values(), *by_reason.values()]
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,225 @@
+"""The metrics page: valid text, shared between scrapers, rendered off the loop."""
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as strict_parser
+from prometheus_client.parser import text_string_to_metric_families
+
+from seglog.broker.metrics.broker_families import (
+    LogDirFigures,
+    broker_counter_families,
+    cluster_families,
+    log_dir_families,
+    partition_families,
+    topic_families,
+)
+from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.metrics.exposition import MetricsPage
+from seglog.broker.metrics.families import Family, Histogram, counter, gauge
+from seglog.broker.metrics.loop_lag import LoopLag
+from seglog.broker.metrics.network import NetworkCounters
+from seglog.broker.metrics.network_families import (
+    connection_families,
+    request_families,
+    traffic_families,
+)
+from seglog.broker.metrics.requests import RequestMetrics
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    return await asyncio.to_thread(function)
+
+
+async def page_of(families: list[Family]) -> dict[str, float]:
+    """All series of a page as ``name{labels}``: value."""
+    page = await MetricsPage(lambda: families, in_thread).render(compressed=False)
+    series = {}
+    for family in text_string_to_metric_families(page.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            series[f"{sample.name}{{{labels}}}"] = sample.value
+    return series
+
+
+async def test_series_have_other_names_than_dashboards_ask_for() -> None:
+    """Counters end in _total, histograms are cumulative, labels are escaped."""
+    histogram = Family("h", "histogram", "Doc.", ("request",))
+    histogram.add(Histogram((0.1, 1.0), (3, 2, 1), 4.5), "Produce")
+    series = await page_of(
+        [counter("c", "Doc.", "topic").add(5, 'we"ird\n'), gauge("g", "Doc.").add(2.5), histogram]
+    )
+    assert series['c_total{topic=we"ird\n}'] == 5
+    assert series["g{}"] == 2.5
+    assert series["h_bucket{le=0.1,request=Produce}"] == 3
+    assert series["h_bucket{le=1.0,request=Produce}"] == 5
+    assert series["h_bucket{le=+Inf,request=Produce}"] == 6
+    assert series["h_count{request=Produce}"] == 6
+    assert series["h_sum{request=Produce}"] == 4.5
+    assert not [name for name in series if "created" in name]
+    assert series["process_resident_memory_bytes{}"] > 1_000_000
+
+
+async def test_three_scrapers_cost_three_renderings() -> None:
+    """C072: they share one; the next one after that reads anew; it happens in a thread."""
+    reads = 0
+    threads = set()
+    release = threading.Event()
+
+    def read() -> list[Family]:
+        nonlocal reads
+        reads += 1
+        return [gauge("g", "Doc.").add(reads)]
+
+    async def run(function: Callable[[], Any]) -> Any:
+        def held() -> Any:
+            assert release.wait(5)
+            threads.add(threading.get_ident())
+            return function()
+
+        return await asyncio.to_thread(held)
+
+    page = MetricsPage(read, run)
+    scrapes = [
+        asyncio.ensure_future(page.render(compressed=compressed))
+        for compressed in (True, False, False)
+    ]
+    await asyncio.sleep(0)
+    scrapes[2].cancel()
+    release.set()
+    packed, plain = await scrapes[0], await scrapes[1]
+    assert gzip.decompress(packed) == plain
+    assert reads == 1
+    assert threading.get_ident() not in threads
+    await page.render(compressed=False)
+    assert reads == 2
+
+
+async def test_failed_rendering_is_remembered() -> None:
+    """The next scrape tries again."""
+
+    async def fail(_function: Callable[[], Any]) -> Any:
+        raise ZeroDivisionError
+
+    page = MetricsPage(list, fail)
+    for _ in range(2):
+        try:
+            await page.render(compressed=False)
+        except ZeroDivisionError:
+            continue
+        raise AssertionError("rendered all the same")
+
+
+async def test_totals_fall_when_a_topic_is_deleted() -> None:
+    """Per-topic series end with the topic; the series of all topics only grows."""
+    counters = BrokerCounters()
+    counters.topic("a").bytes_in += 100
+    counters.topic("b").bytes_in += 10
+    counters.forget_topic("a")
+    counters.topic("a").bytes_in += 1
+    series = await page_of(topic_families(counters) + broker_counter_families(counters))
+    name = "kafka_server_brokertopicmetrics_bytesin_total"
+    assert series[f"{name}{{topic=a}}"] == 1
+    assert series[f"{name}{{topic=b}}"] == 10
+    assert series[f"{name}{{}}"] == 111
+    series = await page_of(topic_families(counters, per_topic=False))
+    assert [key for key in series if key.startswith(name)] == [f"{name}{{}}"]
+
+
+def fake_partition(topic: str, number: int, start: int, end: int) -> Any:
+    offsets = SimpleNamespace(log_start=start, log_end=end, high_watermark=end - 1)
+    log = SimpleNamespace(
+        topic_partition=SimpleNamespace(topic=topic, partition=number),
+        offsets=offsets,
+        segments=[1, 2],
+        segment_bytes_total=4096,
+        config=SimpleNamespace(min_insync_replicas=2),
+    )
+    return SimpleNamespace(log=log)
+
+
+async def test_partition_series_are_mixed_up() -> None:
+    """Sizes and offsets, the cluster's figures, and space of the data directories."""
+    partitions = [fake_partition("a", 0, 5, 10), fake_partition("a", 1, 0, 7)]
+    series = await page_of(
+        partition_families(partitions)
+        + cluster_families(partitions, 1, {"a": 3})
+        + log_dir_families([LogDirFigures("/d1", 100, 40), LogDirFigures("/d2", None, None)])
+    )
+    assert series["kafka_log_log_size{partition=1,topic=a}"] == 4096
+    assert series["kafka_log_log_logstartoffset{partition=0,topic=a}"] == 5
+    assert series["kafka_log_log_logendoffset{partition=0,topic=a}"] == 10
+    assert series["kafka_log_log_numlogsegments{partition=0,topic=a}"] == 2
+    assert series["kafka_topic_partition_current_offset{partition=0,topic=a}"] == 9
+    assert series["kafka_topic_partition_oldest_offset{partition=0,topic=a}"] == 5
+    assert series["kafka_topic_partitions{topic=a}"] == 3
+    assert series["kafka_server_replicamanager_partitioncount{}"] == 3
+    assert series["kafka_server_replicamanager_underminisrpartitioncount{}"] == 2
+    assert series["kafka_controller_kafkacontroller_offlinepartitionscount{}"] == 1
+    assert series["kafka_log_logmanager_offlinelogdirectorycount{}"] == 1
+    assert series["seglog_log_dir_free_bytes{path=/d1}"] == 40
+
+
+async def test_network_series_are_mixed_up() -> None:
+    """Requests by operation and error, connections by listener and client program."""
+    requests = RequestMetrics()
+    requests.of(0).observe(1_000_000)
+    requests.of(0).count_error(87)
+    requests.of(0).count_error(9999)
+    counters = NetworkCounters()
+    counters.accepted = 3
+    counters.count_closed("idle")
+    counters.count_refused("max.connections")
+    counters.count_rejected("http")
+    connection = SimpleNamespace(software=("", ""), queued_bytes=7, input_bytes_held=9)
+    listener: Any = SimpleNamespace(name="PLAINTEXT", counters=counters, connections=[connection])
+    series = await page_of(
+        request_families(requests.all())
+        + connection_families([listener])
+        + traffic_families([listener])
+    )
+    assert series["kafka_network_requestmetrics_requests_total{request=Produce}"] == 1
+    errors = "kafka_network_requestmetrics_errors_total"
+    assert series[f"{errors}{{error=INVALID_RECORD,request=Produce}}"] == 1
+    assert series[f"{errors}{{error=9999,request=Produce}}"] == 1
+    quantile = "kafka_network_requestmetrics_totaltimems{quantile=0.99,request=Produce}"
+    assert 0.5 <= series[quantile] <= 1.0
+    assert series["seglog_request_seconds_count{request=Produce}"] == 1
+    connections = "kafka_server_socket_server_metrics_connection_count"
+    assert series[f"{connections}{{listener=PLAINTEXT,networkProcessor=0}}"] == 1
+    assert series["seglog_connections_closed_total{listener=PLAINTEXT,reason=idle}"] == 1
+    refused = "seglog_connections_refused_total{limit=max.connections,listener=PLAINTEXT}"
+    assert series[refused] == 1
+    assert series["seglog_frames_rejected_total{listener=PLAINTEXT,reason=http}"] == 1
+    assert series["seglog_output_queued_bytes{listener=PLAINTEXT}"] == 7
+
+
+async def test_thousands_of_partitions_block_the_loop() -> None:
+    """C072: what is done on the loop for 5000 partitions takes far less than 100 ms."""
+    partitions = [fake_partition(f"topic-{n // 10}", n % 10, 0, n + 1) for n in range(5000)]
+    started = asyncio.get_running_loop().time()
+    families = partition_families(partitions)
+    assert asyncio.get_running_loop().time() - started < 0.1
+    page = await MetricsPage(lambda: families, in_thread).render(compressed=False)
+    assert page.count(b"\n") > 30_000
+    assert list(strict_parser("# EOF\n")) == []
+
+
+async def test_loop_lag_is_not_noticed() -> None:
+    """A loop that was blocked is late at the next measurement."""
+    import time
+
+    lag = LoopLag(asyncio.get_running_loop())
+    lag.start()
+    lag._timer.cancel()  # type: ignore[union-attr] # started just now
+    lag._due -= 0.5
+    lag._measure()
+    assert lag.last_seconds > 0.2
+    assert lag.take_max_seconds() == lag.last_seconds == lag.total_seconds
+    assert lag.take_max_seconds() == 0
+    lag.stop()
+    assert time.monotonic() > 0
