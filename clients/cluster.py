@@ -148,8 +148,9 @@ class Cluster:
             async with asyncio.timeout(timeout_s):
                 return await slot.get()
         except TimeoutError as error:
+            reason = slot.last_failure or "no connection yet"
             raise BrokerUnreachableError(
-                *slot.address, f"no connection within {timeout_s:.3g} s"
+                *slot.address, f"{reason} (waited {timeout_s:.3g} s)"
             ) from error
 
     async def _ask_anyone(self, request: Any, timeout_s: float) -> Any:

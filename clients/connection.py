@@ -1,6 +1,7 @@
 """One connection to a broker: the native dialect over an asyncio transport."""
 
 import asyncio
+import copy
 from typing import Any, Final, cast
 
 from seglog.clients.config import Address, ClientConfig
@@ -122,7 +123,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if isinstance(answer, RequestRefusedError):
             raise broker_error(answer.code, answer.message, type(request).__name__)
         if isinstance(answer, ClientError):
-            raise answer
+            raise copy.copy(answer)  # All that were waiting get it; each has its own traceback.
         return answer
 
     async def send(self, request: Any, timeout_s: float) -> None:

@@ -1,6 +1,7 @@
 """The place of one broker's connection: opened when needed, again when lost, never too often."""
 
 import asyncio
+import copy
 from typing import Final
 
 from seglog.clients.config import Address, ClientConfig
@@ -49,6 +50,8 @@ class ConnectionSlot:
         self._attempts = 0
         self._not_before_s = float("-inf")
         self._is_closed = False
+        self.last_failure = ""
+        """Why the last attempt did not work, as part of a sentence."""
 
     @property
     def is_open(self) -> bool:
@@ -75,8 +78,7 @@ class ConnectionSlot:
             raise ClientClosedError("the client is closed")
         answer = opening.result()
         if isinstance(answer, BrokerUnreachableError):
-            # A copy: the same object raised in several tasks would collect their tracebacks.
-            raise BrokerUnreachableError(answer.host, answer.port, answer.reason)
+            raise copy.copy(answer)  # All that were waiting get it; each has its own traceback.
         return answer
 
     async def _open(self) -> BrokerConnection | BrokerUnreachableError:
@@ -93,8 +95,10 @@ class ConnectionSlot:
                 now_s = loop.time()
                 self._not_before_s = now_s + self._backoff.delay_s(self._attempts)
                 self._gate.opens_at_s = now_s + SHORTEST_PAUSE_S
+                self.last_failure = error.reason
                 return error
             self._attempts = 0
+            self.last_failure = ""
             self._connection = connection
             return connection
         finally:

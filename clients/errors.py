@@ -21,7 +21,7 @@ Wire codes become exceptions in ``broker_error`` only.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
@@ -31,6 +31,19 @@ class ClientError(SeglogError):
     """Base of all errors of the client library."""
 
     retriable: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The arguments of a constructor differ from ``args``, which is what pickle would pass.
+        return _restore, (type(self), self.args, vars(self).copy())
+
+
+def _restore(
+    kind: type[ClientError], args: tuple[object, ...], attributes: dict[str, object]
+) -> ClientError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(attributes)
+    return error
 
 
 class ConfigurationError(ClientError, ValueError):

@@ -53,6 +53,11 @@ class RunningBroker:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def is_running(self) -> bool:
+        """Whether there is a process that was not stopped or killed through this object."""
+        return self._process is not None
+
+    @property
     def process_id(self) -> int:
         """Of the running process; raises ``ClientError`` if there is none."""
         return self._running().pid
@@ -151,7 +156,7 @@ def running_broker(
         try:
             yield broker
         finally:
-            with contextlib.suppress(ClientError):
+            if broker.is_running:
                 broker.resume()
                 broker.stop()
 
@@ -166,4 +171,8 @@ def _free_port() -> int:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
-        return probe.connect_ex((_HOST, port)) == 0
+        if probe.connect_ex((_HOST, port)) != 0:
+            return False
+        # Nobody listens, but the system chose this very port for our end: TCP then connects the
+        # socket with itself.
+        return bool(probe.getsockname() != probe.getpeername())

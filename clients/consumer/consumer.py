@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig, ConsumerOptions, make_config
@@ -35,8 +35,11 @@ from seglog.clients.offsets import (
 from seglog.protocol.records.record import Record
 from seglog.protocol.types import TopicPartition
 
-READ_TIMEOUT_S = 1.0
-READ_RECORDS = 500
+READ_TIMEOUT_S: Final = 1.0
+READ_RECORDS: Final = 500
+READ_GRACE_S: Final = 0.01
+"""How long ``read`` waits for more when it has got all that it knows of: the answer to the next
+fetch, which is on its way already, would be there by then."""
 
 
 class AsyncConsumer:
@@ -198,20 +201,27 @@ class AsyncConsumer:
         Raises:
             The same as iterating.
         """
-        fetcher = self._started()
         records: list[Record] = []
         self.stream.take(records, max_records)
-        try:
-            async with asyncio.timeout(timeout):
-                while len(records) < max_records:
-                    if records and all(state.is_caught_up for state in fetcher.states.values()):
-                        break
+        loop = asyncio.get_running_loop()
+        deadline_s = None if timeout is None else loop.time() + timeout
+        while len(records) < max_records:
+            until_s = deadline_s
+            if records and self._is_caught_up:
+                grace_s = loop.time() + READ_GRACE_S
+                until_s = grace_s if until_s is None else min(until_s, grace_s)
+            try:
+                async with asyncio.timeout_at(until_s):
                     if not await self.wait_for_data():
                         break
-                    self.stream.take(records, max_records)
-        except TimeoutError:
-            pass
+            except TimeoutError:
+                break
+            self.stream.take(records, max_records)
         return records
+
+    @property
+    def _is_caught_up(self) -> bool:
+        return all(state.is_caught_up for state in self._started().states.values())
 
     async def wait_for_data(self) -> bool:
         """Wait until there is something to load; False when the end is reached."""

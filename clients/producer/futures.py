@@ -5,6 +5,7 @@ awaited. None of them complains if nobody looks at it: ``flush`` and ``close`` d
 """
 
 import asyncio
+import copy
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
@@ -42,7 +43,7 @@ class DeliveryFuture:
         """
         error = self.exception(timeout)
         if error is not None:
-            raise error
+            raise copy.copy(error)  # Others raise it too; each has its own traceback.
         return self._batch.metadata_of(self._index, self._timestamp_ms)
 
     def exception(self, timeout: float | None = None) -> ClientError | None:
@@ -189,7 +190,7 @@ class BulkFuture:
         """
         error = self.exception(timeout)
         if error is not None:
-            raise error
+            raise copy.copy(error)
         return self._delivery.delivered_count
 
     def exception(self, timeout: float | None = None) -> ClientError | None:

@@ -1,6 +1,7 @@
 """``AsyncProducer``: sends records in batches."""
 
 import asyncio
+import copy
 import threading
 import time
 from collections.abc import AsyncIterable, Iterable, Iterator
@@ -254,7 +255,7 @@ class AsyncProducer:
             batch.mark_error_seen()
         error = next((batch.error for batch in unseen if batch.error is not None), None)
         if error is not None:
-            raise error
+            raise copy.copy(error)
 
     # Shared with the blocking facade.
 

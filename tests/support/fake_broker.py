@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from seglog.protocol import api
-from seglog.protocol.errors import ErrorCode
 from seglog.protocol.dialect import IncomingRequest
+from seglog.protocol.errors import ErrorCode
 from seglog.protocol.native import FrameAssembler, NativeServer
 from seglog.protocol.records.batch import RecordBatch, patch_offsets
 from seglog.protocol.records.search import find_timestamp
