@@ -6,9 +6,9 @@ Everything that is wrong with the input, or with a message that is to be encoded
 
 import struct
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
-from seglog.protocol.api.keys import RecordSource
+from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.kafka.decoder import compile_decoder
 from seglog.protocol.kafka.encoder import compile_encoder
@@ -17,9 +17,6 @@ from seglog.protocol.kafka.source import field_path
 from seglog.protocol.limits import MAX_ARRAY_ELEMENTS
 
 MessageT = TypeVar("MessageT", bound=Message)
-
-Part: TypeAlias = bytes | memoryview | RecordSource
-"""A piece of an encoded message: bytes to send, or where to send bytes from."""
 
 _INT16: Final = struct.Struct(">h")
 
@@ -99,7 +96,7 @@ def join(chunks: Iterable[Any]) -> list[Part]:
 
 def length_of(part: Part) -> int:
     """How many bytes a part stands for."""
-    return len(part) if isinstance(part, bytes | memoryview) else part.length
+    return len(part) if isinstance(part, bytes | bytearray | memoryview) else part.length
 
 
 def encode_versioned(message: Message, version: int) -> bytes:

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from seglog.protocol.api import ApiKey
-from seglog.protocol.dialect import Reply
+from seglog.protocol.dialect import Part, Reply
 from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.codec import Part
 from seglog.protocol.kafka.decoder import skip_tagged
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from seglog.protocol.kafka.operations import OPERATION_OF_KEY, AnyOperation, Offer

@@ -10,8 +10,9 @@ from seglog.protocol.api import (
     FetchRequest,
     FetchResponse,
 )
+from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.codec import Part, join
+from seglog.protocol.kafka.codec import join
 from seglog.protocol.kafka.encoder import records_length, unsigned_varint
 from seglog.protocol.types import IsolationLevel
 

@@ -16,7 +16,7 @@ from seglog.protocol.api import (
     ProduceRequest,
     ProduceResponse,
 )
-from seglog.protocol.kafka.codec import Part
+from seglog.protocol.dialect import Part
 from seglog.protocol.kafka.decoder import long_varint
 from seglog.protocol.kafka.encoder import SMALL_VARINTS
 

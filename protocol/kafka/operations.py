@@ -22,6 +22,7 @@ from seglog.protocol.kafka.translate import (
     produce,
     producers,
     topics,
+    transactions,
 )
 from seglog.protocol.kafka.translate.operation import Operation
 
@@ -39,6 +40,7 @@ ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *group_offsets.OPERATIONS,
     *group_admin.OPERATIONS,
     *producers.OPERATIONS,
+    *transactions.OPERATIONS,
 )
 OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {
     int(operation.key): operation for operation in ALL_OPERATIONS

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
 
 from seglog.protocol.api import ApiKey
+from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.codec import Part
 from seglog.protocol.kafka.schema import Message
 from seglog.protocol.kafka.versions import VersionRange
 

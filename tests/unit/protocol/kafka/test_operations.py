@@ -152,6 +152,19 @@ FULL_RESPONSES: dict[ApiKey, Any] = {
     ApiKey.LIST_TRANSACTIONS: api.ListTransactionsResponse(
         [api.ListedTransaction("tx", 5, "Ongoing")], ["Odd"], ErrorCode.NONE, 9
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: api.AddPartitionsToTxnResponse(
+        [api.TransactionPartitionsResult("tx", [api.AddPartitionsToTxnResult("topic", 7)])],
+        throttle_time_ms=9,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: api.AddOffsetsToTxnResponse(ErrorCode.CONCURRENT_TRANSACTIONS, 9),
+    ApiKey.END_TXN: api.EndTxnResponse(ErrorCode.NONE, 1000, 2, 9),
+    ApiKey.TXN_OFFSET_COMMIT: api.TxnOffsetCommitResponse(
+        [api.OffsetCommitResult("topic", 7)], 9
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: api.DescribeTransactionsResponse(
+        [api.TransactionDescription("tx", ErrorCode.NONE, "Ongoing", 5, 6, 7, 8, [("topic", 7)])],
+        9,
+    ),
 }  # fmt: skip
 """A response with something in every field, for every operation."""
 

@@ -1,0 +1,140 @@
+"""Transactions: adding partitions and offsets to them, ending them, and looking at them."""
+
+from dataclasses import dataclass, field
+
+from seglog.protocol.api.groups import OffsetCommitPartition, OffsetCommitResult
+from seglog.protocol.errors import ErrorCode
+
+
+@dataclass(slots=True)
+class TransactionPartitions:
+    """Partitions to add to one transaction; ``verify_only`` asks whether they are in it already."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: list[tuple[str, int]]
+    verify_only: bool = False
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxnRequest:
+    """Add partitions to transactions; clients name one transaction, brokers several."""
+
+    transactions: list[TransactionPartitions]
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxnResult:
+    """What became of one partition."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(slots=True)
+class TransactionPartitionsResult:
+    """One result for each partition of one transaction."""
+
+    transactional_id: str
+    partitions: list[AddPartitionsToTxnResult]
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxnResponse:
+    """One result for each transaction of the request, or an error for all of it."""
+
+    transactions: list[TransactionPartitionsResult]
+    error: ErrorCode = ErrorCode.NONE
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnRequest:
+    """Add the offsets of a group to a transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    group_id: str
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnResponse:
+    """Whether they were added."""
+
+    error: ErrorCode = ErrorCode.NONE
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class EndTxnRequest:
+    """Commit or abort; ``bumps_epoch`` asks for the epoch of the next transaction (Kafka's TV2)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    bumps_epoch: bool = False
+
+
+@dataclass(slots=True)
+class EndTxnResponse:
+    """Whether it ends so; id and epoch of the next transaction where they were asked for."""
+
+    error: ErrorCode = ErrorCode.NONE
+    producer_id: int = -1
+    producer_epoch: int = -1
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class TxnOffsetCommitRequest:
+    """Store offsets that become visible when the transaction commits."""
+
+    transactional_id: str
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: list[OffsetCommitPartition]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(slots=True)
+class TxnOffsetCommitResponse:
+    """One result for each partition of the request."""
+
+    partitions: list[OffsetCommitResult]
+    throttle_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class DescribeTransactionsRequest:
+    """Describe transactions."""
+
+    transactional_ids: list[str]
+
+
+@dataclass(slots=True)
+class TransactionDescription:
+    """One transaction with the ``(topic, partition)`` pairs that are in it."""
+
+    transactional_id: str
+    error: ErrorCode = ErrorCode.NONE
+    state: str = ""
+    timeout_ms: int = -1
+    start_time_ms: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    partitions: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeTransactionsResponse:
+    """One description for each transactional id of the request."""
+
+    transactions: list[TransactionDescription]
+    throttle_time_ms: int = 0
