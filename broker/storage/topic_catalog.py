@@ -63,7 +63,8 @@ class TopicCatalog:
         state: what it holds.
 
     Attributes:
-        is_fallback: whether a copy was damaged, so that this may be older than the folders are.
+        is_fallback: whether a damaged copy may have been newer, and have known more topics.
+        needs_save: whether a copy is damaged, missing or older than this one.
         failures: directories whose disk refused a change, with the error; whoever takes
             directories offline empties the list.
     """
@@ -75,8 +76,10 @@ class TopicCatalog:
         state: CatalogState,
         *,
         is_fallback: bool = False,
+        needs_save: bool = False,
     ) -> None:
         self.is_fallback = is_fallback
+        self.needs_save = needs_save
         self.failures: list[tuple[str, StorageError]] = []
         self._file_system = file_system
         self._directories = list(directories)
@@ -91,21 +94,23 @@ class TopicCatalog:
         Raises:
             UnreadableCatalogError: there are copies, and all are damaged.
         """
-        best: CatalogState | None = None
+        found: list[tuple[str, CatalogState | None]] = []
         faults: list[CorruptFileError] = []
         failures: list[tuple[str, StorageError]] = []
         for directory in directories:
             for name in _NAMES:
                 try:
-                    state = read_catalog(file_system, f"{directory}/{name}")
+                    found.append((name, read_catalog(file_system, f"{directory}/{name}")))
                 except CorruptFileError as fault:
                     faults.append(fault)
-                    continue
                 except FileError as error:
                     failures.append((directory, error))
                     break
-                if state is not None and (best is None or state.generation > best.generation):
-                    best = state
+        best = max(
+            (state for _, state in found if state is not None),
+            key=lambda state: state.generation,
+            default=None,
+        )
         if best is None:
             if faults:
                 raise UnreadableCatalogError(faults)
@@ -117,7 +122,16 @@ class TopicCatalog:
                 damaged.reason,
                 best.generation,
             )
-        catalog = cls(file_system, directories, best, is_fallback=bool(faults))
+        generations = {None if state is None else state.generation for _, state in found}
+        has_first_copy = any(name == CATALOG_FILE and state == best for name, state in found)
+        catalog = cls(
+            file_system,
+            directories,
+            best,
+            # First copies are written before second ones, and a change counts with the first.
+            is_fallback=bool(faults) and not has_first_copy,
+            needs_save=bool(faults) or generations != {best.generation},
+        )
         for directory, _ in failures:
             catalog.leave_out(directory)
         catalog.failures = failures
@@ -274,6 +288,7 @@ class TopicCatalog:
             assert refusal is not None, "a catalog without a directory"
             raise refusal
         self._state = state
+        self.needs_save = False
 
     def _write(self, directory: str, content: bytes) -> None:
         write_even_if_full(

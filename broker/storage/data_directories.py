@@ -1,0 +1,164 @@
+"""The data directories of one broker: opened together, chosen from, and lost one by one."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.meta_properties import MetaProperties
+from seglog.broker.storage.node_identity import (
+    ConfiguredIdentity,
+    NodeIdentity,
+    agree_on_identity,
+    write_identity,
+)
+from seglog.config import BrokerConfig, ConfigError
+
+logger = logging.getLogger(__name__)
+
+_EVERY_DIRECTORY: Final = "*"
+
+ResultT = TypeVar("ResultT")
+
+
+class NoUsableDirectoryError(StorageError):
+    """No data directory is left, or none takes a new partition."""
+
+
+class DataDirectories:
+    """All data directories, online or not, in the order of the configuration.
+
+    Args:
+        file_system: where they are.
+        config: says which, and which of them get no new partitions.
+    """
+
+    def __init__(self, file_system: FileSystem, config: BrokerConfig) -> None:
+        self._file_system = file_system
+        self._config = config
+        self._all = [LogDir(file_system, path) for path in config.log_dirs]
+
+    @property
+    def all(self) -> Sequence[LogDir]:
+        """Every configured directory."""
+        return self._all
+
+    @property
+    def online(self) -> list[LogDir]:
+        """Those in use."""
+        return [log_dir for log_dir in self._all if log_dir.is_online]
+
+    @property
+    def are_all_online(self) -> bool:
+        """Whether none has failed."""
+        return all(log_dir.is_online for log_dir in self._all)
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Take over which directories get no new partitions."""
+        self._config = config
+
+    def find(self, path: str) -> LogDir:
+        """The directory of a path."""
+        return next(log_dir for log_dir in self._all if log_dir.path == path)
+
+    def lock(self) -> None:
+        """Lock every directory that can be used.
+
+        Raises:
+            LockedError: another broker has one of them; no lock is kept, no file was changed.
+            NoUsableDirectoryError: none can be used.
+            ConfigError: two of them are the same one.
+        """
+        self._check_distinct()
+        try:
+            for log_dir in self._all:
+                self.attempt(log_dir, log_dir.lock)
+            self.check_any_online()
+        except StorageError:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        """Let other brokers have them. Idempotent."""
+        for log_dir in self._all:
+            log_dir.unlock()
+
+    def identify(self, catalog_cluster_id: str | None) -> NodeIdentity:
+        """Find out, and write down where it is missing, who this node is.
+
+        Raises:
+            InconsistentIdentityError: the directories belong to different nodes or clusters.
+            UnknownFormatError: a newer version has written one.
+            NoUsableDirectoryError: none is left.
+        """
+        found: dict[str, MetaProperties | None] = {}
+        for log_dir in self.online:
+            said = self.attempt(log_dir, log_dir.read_identity)
+            if log_dir.is_online:
+                found[log_dir.path] = said
+        self.check_any_online()
+        config = self._config
+        configured = ConfiguredIdentity(
+            config.node_id if config.is_set("node.id") else None, config.cluster_id
+        )
+        identity = agree_on_identity(found, configured, catalog_cluster_id)
+        for path, error in write_identity(self._file_system, identity, found):
+            self.find(path).set_offline(error)
+        self.check_any_online()
+        return identity
+
+    def candidates(self, partition_counts: dict[str, int]) -> list[LogDir]:
+        """Where a new partition may go, best first: the directory that holds the fewest.
+
+        Args:
+            partition_counts: how many partitions each directory has, by path.
+
+        Raises:
+            NoUsableDirectoryError: every directory is offline or cordoned.
+        """
+        cordoned = self._config.cordoned_log_dirs
+        candidates = [
+            log_dir
+            for log_dir in self.online
+            if log_dir.path not in cordoned and _EVERY_DIRECTORY not in cordoned
+        ]
+        if not candidates:
+            raise NoUsableDirectoryError(
+                "no data directory takes a new partition: each of "
+                f"{', '.join(self._config.log_dirs)} is offline or in cordoned.log.dirs"
+            )
+        return sorted(candidates, key=lambda log_dir: partition_counts.get(log_dir.path, 0))
+
+    def attempt(self, log_dir: LogDir, action: Callable[[], ResultT]) -> ResultT | None:
+        """Do something with a directory; None, and the directory offline, if its disk refuses.
+
+        Raises:
+            StorageError: of kinds that do not take a directory offline.
+        """
+        try:
+            return action()
+        except StorageError as error:
+            if not error.takes_dir_offline:
+                raise
+            log_dir.set_offline(error)
+            return None
+
+    def check_any_online(self) -> None:
+        """Raise ``NoUsableDirectoryError`` if every directory has failed."""
+        if not self.online:
+            reasons = "; ".join(f"{each.path}: {each.offline_reason}" for each in self._all)
+            raise NoUsableDirectoryError(f"no data directory can be used: {reasons}")
+
+    def _check_distinct(self) -> None:
+        seen: dict[str, str] = {}
+        for log_dir in self._all:
+            real_path = os.path.realpath(log_dir.path)
+            if real_path in seen:
+                raise ConfigError(
+                    f"log.dirs: {seen[real_path]} and {log_dir.path} are the same folder",
+                    "log.dirs",
+                )
+            seen[real_path] = log_dir.path

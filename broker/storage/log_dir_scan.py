@@ -1,0 +1,85 @@
+"""Looking through a data directory at the start: which folders are partitions."""
+
+import logging
+import os.path
+from dataclasses import dataclass, field
+from typing import Final
+
+from seglog.broker.storage.errors import InvalidDirectoryNameError, StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import (
+    SKIPPED_DIRECTORIES,
+    DirectoryState,
+    parse_partition_directory,
+)
+from seglog.broker.storage.log_dir import LogDir
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_NOT_OURS: Final = frozenset({"lost+found"})
+
+
+class DuplicatePartitionError(StorageError):
+    """Two data directories hold the same partition, and nobody can say which one counts."""
+
+
+@dataclass
+class LogDirScan:
+    """The folders of one data directory.
+
+    Attributes:
+        live: names of the folders of partitions, by partition.
+        deleted: names of folders that are to be removed.
+    """
+
+    log_dir: LogDir
+    live: dict[TopicPartition, str] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+
+
+def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
+    """List the folders of a data directory.
+
+    Raises:
+        InvalidDirectoryNameError: a folder is not one of ours. It is not passed over, since it may
+            be a partition whose name was damaged, or the directory may be the wrong one.
+        FileError: the directory cannot be read.
+    """
+    scan = LogDirScan(log_dir)
+    for name in file_system.list_directory(log_dir.path):
+        path = f"{log_dir.path}/{name}"
+        if name in SKIPPED_DIRECTORIES or name in _NOT_OURS or not os.path.isdir(path):
+            continue
+        try:
+            found = parse_partition_directory(name)
+        except InvalidDirectoryNameError as error:
+            if name.startswith("."):
+                continue  # the trash of a desktop, snapshots of a file system
+            raise InvalidDirectoryNameError(
+                name, f"{error.reason}; move {path} out of the data directory {log_dir.path}"
+            ) from error
+        if found.state is DirectoryState.LIVE:
+            scan.live[found.topic_partition] = name
+        elif found.state is DirectoryState.DELETED:
+            scan.deleted.append(name)
+        else:
+            logger.info("event=folder-skipped folder=%s reason=%s", path, found.state.name.lower())
+    return scan
+
+
+def check_no_duplicates(scans: list[LogDirScan]) -> None:
+    """Check that no partition lies in two data directories.
+
+    Raises:
+        DuplicatePartitionError: one does.
+    """
+    seen: dict[TopicPartition, str] = {}
+    for scan in scans:
+        for topic_partition in scan.live:
+            other = seen.setdefault(topic_partition, scan.log_dir.path)
+            if other != scan.log_dir.path:
+                raise DuplicatePartitionError(
+                    f"partition {topic_partition} is in {other} and in {scan.log_dir.path}; "
+                    "move one of the two folders away"
+                )

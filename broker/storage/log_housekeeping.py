@@ -1,0 +1,257 @@
+"""What is done to all logs from time to time: retention, the disk guard, checkpoints, flushes.
+
+The owner of the logs calls these methods; what blocks comes back as jobs for a worker.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import NamedTuple
+
+from seglog.broker.storage.data_directories import DataDirectories
+from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
+from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
+from seglog.broker.storage.disk_reserve import keep_reserve
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import parent_directory
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log_registry import LogRegistry
+from seglog.broker.storage.retention_plan import RetentionFinding, RetentionPlan
+from seglog.broker.storage.segment import LogSegment
+from seglog.config import BrokerConfig
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class LogDirJob(NamedTuple):
+    """Something for a worker to do in a data directory; it raises ``StorageError``.
+
+    Whoever runs it tells the log manager of an error (``LogManager.job_failed``).
+    """
+
+    log_dir: LogDir
+    run: Callable[[], None]
+
+
+class LogHousekeeping:
+    """Housekeeping over all logs of a broker.
+
+    Args:
+        free_bytes_of: free space of a directory's file system, by path.
+
+    Attributes:
+        leaves_compacted_logs: whether somebody else, the log cleaner, applies the retention rules
+            to compacted logs, so that a pass leaves them out (RET-8, RET-14).
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directories: DataDirectories,
+        registry: LogRegistry,
+        deletions: DeletionQueue,
+        config: BrokerConfig,
+        free_bytes_of: Callable[[str], int],
+    ) -> None:
+        self.leaves_compacted_logs = False
+        self._file_system = file_system
+        self._directories = directories
+        self._registry = registry
+        self._deletions = deletions
+        self._config = config
+        self._free_bytes_of = free_bytes_of
+        self._failures: list[tuple[LogDir, StorageError]] = []
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Take other settings from now on."""
+        self._config = config
+
+    def take_failures(self) -> list[tuple[LogDir, StorageError]]:
+        """Directories that failed since the last call, with the error."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    # ---- retention
+
+    def run_retention(
+        self, now_ms: int, *, only: Collection[str] | None, dry_run: bool
+    ) -> list[RetentionFinding]:
+        """Delete what the rules of topics and directories say, or only find it.
+
+        Args:
+            only: the topics to look at, None for all; the rules of directories only count for all.
+        """
+        topics = self._registry.topics() if only is None else only
+        plan = RetentionPlan()
+        for topic in topics:
+            logs = self._registry.of_topic(topic)
+            if not logs or (self.leaves_compacted_logs and logs[0].config.compacts):
+                continue
+            plan.add_own_rules(logs, now_ms)
+            limit_bytes = logs[0].config.retention_bytes_total
+            if limit_bytes >= 0:
+                plan.add_total_limit(logs, limit_bytes)
+        if only is None and is_guarded(self._config):
+            for log_dir in self._directories.online:
+                self._plan_guard(plan, log_dir, now_ms, dry_run=dry_run)
+        if not dry_run:
+            self._carry_out(plan, now_ms)
+        return plan.findings()
+
+    def check_disk_guard(self, now_ms: int) -> list[RetentionFinding]:
+        """Make room in directories that hold too much, or have them refuse writes.
+
+        Cheap where no limit is set; called more often than retention runs.
+        """
+        if not is_guarded(self._config):
+            for log_dir in self._directories.online:
+                log_dir.refuses_writes = None
+            return []
+        plan = RetentionPlan()
+        for log_dir in self._directories.online:
+            self._plan_guard(plan, log_dir, now_ms, dry_run=False)
+        self._carry_out(plan, now_ms)
+        return plan.findings()
+
+    def schedule_deletion(
+        self,
+        log: Log,
+        segments: Collection[LogSegment],
+        now_ms: int,
+        *,
+        delay_ms: int | None = None,
+    ) -> None:
+        """Have the files of segments removed that have left their log.
+
+        Args:
+            delay_ms: how long they stay; None is the topic's ``file.delete.delay.ms``.
+        """
+        log_dir = self._directories.find(parent_directory(log.directory))
+        delay_ms = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
+        for segment in segments:
+            self._deletions.add(
+                now_ms + delay_ms,
+                log_dir,
+                segment.log.path,
+                segment.size_bytes,
+                segment.delete_files,
+            )
+
+    def take_due_deletions(self, now_ms: int) -> list[Deletion]:
+        """Removals that are due: run each in a worker, then call ``deletion_done``."""
+        return self._deletions.take_due(now_ms)
+
+    def deletion_done(self, deletion: Deletion, error: StorageError | None = None) -> None:
+        """Note the outcome of a removal."""
+        self._deletions.done(deletion, error)
+
+    def _plan_guard(
+        self, plan: RetentionPlan, log_dir: LogDir, now_ms: int, *, dry_run: bool
+    ) -> None:
+        logs = self._registry.of_directory(log_dir)
+        try:
+            free_bytes = self._free_bytes_of(log_dir.path)
+        except StorageError as error:
+            self._failures.append((log_dir, error))
+            return
+        usage = DirectoryUsage(
+            sum(log.segment_bytes_total for log in logs),
+            free_bytes + log_dir.bytes_pending_deletion,
+        )
+        excess = excess_of(usage, self._config)
+        left_bytes = 0
+        if excess is not None:
+            left_bytes = plan.add_disk_guard(logs, excess.size_bytes, excess.key)
+        if dry_run:
+            return
+        if excess is not None or free_bytes < self._config.log_dir_free_bytes_min:
+            self._deletions.hurry(log_dir, now_ms)
+        was_refusing = log_dir.refuses_writes is not None
+        log_dir.refuses_writes = None
+        if excess is not None and left_bytes > 0:
+            log_dir.refuses_writes = (
+                f"data directory {log_dir.path} takes no records for now: {excess.explanation}, "
+                "and nothing more may be deleted"
+            )
+        if was_refusing != (log_dir.refuses_writes is not None):
+            logger.warning(
+                "event=disk-guard directory=%s refuses_writes=%r",
+                log_dir.path,
+                log_dir.refuses_writes,
+            )
+
+    def _carry_out(self, plan: RetentionPlan, now_ms: int) -> None:
+        for log, planned in plan.by_log.items():
+            log_dir = self._directories.find(parent_directory(log.directory))
+            if not log_dir.is_online:
+                continue
+            try:
+                removed = log.delete_segments([each.segment for each in planned], now_ms)
+            except StorageError as error:
+                if error.takes_dir_offline:
+                    self._failures.append((log_dir, error))
+                logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
+                continue
+            urgent = any(each.reason.startswith("log.dir.") for each in planned)
+            self.schedule_deletion(log, removed, now_ms, delay_ms=0 if urgent else None)
+            logger.info(
+                "event=segments-deleted log=%s segments=%d bytes=%d reasons=%r log_start=%d",
+                log.topic_partition,
+                len(planned),
+                sum(each.segment.size_bytes for each in planned),
+                sorted({each.reason for each in planned}),
+                log.offsets.log_start,
+            )
+
+    # ---- flushing and checkpoints
+
+    def flush_due(self, now_ms: int) -> list[Log]:
+        """The logs whose records have waited for ``flush.ms``."""
+        return [log for log in self._registry.all() if log.is_flush_due(now_ms)]
+
+    def recovery_point_jobs(self) -> list[LogDirJob]:
+        """Write the recovery points that have moved, and refill the reserve of each directory."""
+        jobs = self._jobs(
+            lambda log_dir: log_dir.recovery_points.job(
+                {log.topic_partition: log.offsets.recovery_point for log in self._logs_in(log_dir)}
+            )
+        )
+        jobs.extend(
+            LogDirJob(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
+            for log_dir in self._directories.online
+        )
+        return jobs
+
+    def log_start_jobs(self) -> list[LogDirJob]:
+        """Write the log start offsets that have moved and lie within a segment."""
+        return self._jobs(lambda log_dir: log_dir.log_starts.job(self._log_starts_in(log_dir)))
+
+    def high_watermark_jobs(self) -> list[LogDirJob]:
+        """Write the high watermarks that have moved."""
+        return self._jobs(
+            lambda log_dir: log_dir.high_watermarks.job(
+                {log.topic_partition: log.offsets.high_watermark for log in self._logs_in(log_dir)}
+            )
+        )
+
+    def _jobs(self, job_of: Callable[[LogDir], Callable[[], None] | None]) -> list[LogDirJob]:
+        jobs = []
+        for log_dir in self._directories.online:
+            job = job_of(log_dir)
+            if job is not None:
+                jobs.append(LogDirJob(log_dir, job))
+        return jobs
+
+    def _logs_in(self, log_dir: LogDir) -> Collection[Log]:
+        return self._registry.of_directory(log_dir)
+
+    def _log_starts_in(self, log_dir: LogDir) -> dict[TopicPartition, int]:
+        starts = {}
+        for log in self._logs_in(log_dir):
+            first = log.segments.first
+            if first is not None and log.offsets.log_start > first.base_offset:
+                starts[log.topic_partition] = log.offsets.log_start
+        return starts

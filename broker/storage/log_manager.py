@@ -1,0 +1,355 @@
+"""LogManager: all logs of a broker over all its data directories.
+
+    manager = LogManager(config, OsFileSystem())
+    catalog = manager.open()                           lock, identify, look through
+    manager.load(catalog, run_parallel, now_ms)        read and, after a crash, recover
+    ... get, create, delete, housekeeping ...
+    manager.close(run_parallel)                        flush, checkpoint, mark as clean, unlock
+
+It belongs to the thread that owns the logs. It starts no threads and knows no clock: what may run
+in parallel is handed to ``run_parallel``, what blocks comes back as jobs. A directory whose disk
+fails is taken offline with its partitions; the others go on.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+
+from seglog.broker.storage.data_directories import DataDirectories
+from seglog.broker.storage.deletion_queue import DeletionQueue
+from seglog.broker.storage.disk_guard import free_bytes_of
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import parent_directory
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDir, remove_directory_tree
+from seglog.broker.storage.log_housekeeping import LogHousekeeping
+from seglog.broker.storage.log_registry import LogRegistry
+from seglog.broker.storage.log_shutdown import close_logs
+from seglog.broker.storage.log_startup import LogStartup
+from seglog.broker.storage.parallel import RunParallel
+from seglog.broker.storage.partition_folders import NewPartitions, PartitionFolders
+from seglog.broker.storage.topic_catalog import TopicCatalog
+from seglog.broker.storage.topic_deletion import TopicDeletion
+from seglog.config import BrokerConfig, ConfigError, LogConfig
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class LogManager:
+    """The logs of one broker.
+
+    Args:
+        config: of the broker.
+        file_system: where the logs are.
+        free_bytes_of: free space of a directory's file system, by path; for the disk guard.
+
+    Attributes:
+        housekeeping: retention, disk guard, deletions, flushes and checkpoints over all logs.
+        cluster_id: as the data directories have it, once they are open.
+        node_id: the same of the node.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        file_system: FileSystem,
+        *,
+        free_bytes_of: Callable[[str], int] = free_bytes_of,
+    ) -> None:
+        self.cluster_id = ""
+        self.node_id = config.node_id
+        self._config = config
+        self._file_system = file_system
+        self._directories = DataDirectories(file_system, config)
+        self._folders = PartitionFolders(file_system, self._directories)
+        self._registry = LogRegistry()
+        self._deletions = DeletionQueue()
+        self._partition_counts: dict[str, int] = {}
+        self._catalog: TopicCatalog | None = None
+        self._startup = LogStartup(file_system, self._directories, self._folders)
+        self._damaged: set[LogDir] = set()
+        self._is_loaded = False
+        self.housekeeping = LogHousekeeping(
+            file_system,
+            self._directories,
+            self._registry,
+            self._deletions,
+            config,
+            free_bytes_of,
+        )
+
+    # ---- start and stop
+
+    def open(self) -> TopicCatalog:
+        """Lock the data directories and find out which topics they hold; changes no log.
+
+        Raises:
+            LockedError: another broker is running on one of them; no file was changed.
+            StorageError: they cannot be used as they are; the text says which file and why.
+            ConfigError: two of them are the same.
+        """
+        self._directories.lock()
+        try:
+            self._catalog, identity = self._startup.open_catalog()
+        except (StorageError, ConfigError):
+            self._directories.unlock()
+            raise
+        self.cluster_id, self.node_id = identity.cluster_id, identity.node_id
+        return self._catalog
+
+    def load(
+        self, run_parallel: RunParallel, now_ms: int, config: BrokerConfig | None = None
+    ) -> None:
+        """Open every log, after a crash with recovery; make the partitions that are missing.
+
+        A log that cannot be opened is offline afterwards, with its directory if the disk is to
+        blame; the others are served.
+
+        Args:
+            run_parallel: runs the jobs it is given, in whatever threads, and returns their results.
+            now_ms: wall clock.
+            config: of the broker, if it has changed since, by what the catalog says of it.
+
+        Raises:
+            ConfigError: the settings of a topic contradict those of the broker.
+            NoUsableDirectoryError: no directory is left.
+        """
+        assert self._catalog is not None, "load() comes after open()"
+        if config is not None:
+            self._config = config
+            self.housekeeping.update_config(config)
+            self._directories.update_config(config)
+        for loaded in self._startup.load(self._catalog, self._config, run_parallel, now_ms):
+            if loaded.log is not None:
+                self._registry.add(loaded.log)
+            elif loaded.error is not None:
+                self._damaged.add(loaded.log_dir)
+                self._registry.set_offline([loaded.topic_partition], str(loaded.error))
+                if loaded.error.takes_dir_offline:
+                    loaded.log_dir.set_offline(loaded.error)
+        for log_dir, path in self._startup.leftovers:
+            self._queue_folder(log_dir, path, now_ms)
+        for log_dir in self._directories.all:
+            if not log_dir.is_online:
+                self._move_offline(log_dir)
+        self._directories.check_any_online()
+        self._partition_counts = self._registry.counts_by_directory()
+        self._make_missing(self._catalog, now_ms)
+        self._is_loaded = True
+
+    def close(self, run_parallel: RunParallel, *, clean: bool = True) -> None:
+        """Put everything on disk, mark the directories as stopped cleanly, and unlock them.
+
+        A directory with a log that could not be closed, or not be loaded, is not marked, so that
+        the next start recovers it. With ``clean`` False nothing is written. Never raises
+        ``StorageError``: what fails is logged.
+        """
+        try:
+            if clean:
+                close_logs(
+                    self._directories,
+                    self._registry,
+                    self.housekeeping,
+                    run_parallel,
+                    damaged=self._damaged,
+                    is_loaded=self._is_loaded,
+                )
+            else:
+                for log in self._registry.all():
+                    log.abandon()
+        finally:
+            self._directories.unlock()
+
+    # ---- what there is
+
+    @property
+    def log_dirs(self) -> Sequence[LogDir]:
+        """All data directories, online or not."""
+        return self._directories.all
+
+    @property
+    def offline_partitions(self) -> Mapping[TopicPartition, str]:
+        """Partitions that cannot be served, with the reason."""
+        return self._registry.offline
+
+    def __len__(self) -> int:
+        return len(self._registry)
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log of a partition, None if it is unknown or offline."""
+        return self._registry.get(topic_partition)
+
+    def all_logs(self) -> Collection[Log]:
+        """Every log that can be served."""
+        return self._registry.all()
+
+    def logs_of_topic(self, topic: str) -> list[Log]:
+        """The logs of a topic that can be served, by partition number."""
+        return self._registry.of_topic(topic)
+
+    def log_dir_of(self, log: Log) -> LogDir:
+        """The data directory a log is in."""
+        return self._directories.find(parent_directory(log.directory))
+
+    # ---- changes
+
+    def create(
+        self, topic_partition: TopicPartition, config: LogConfig, topic_id: bytes, now_ms: int
+    ) -> Log:
+        """Make one new partition and serve it; see ``make_logs``."""
+        [log] = self.make_logs([topic_partition], config, topic_id, now_ms)
+        self.add_logs([log])
+        return log
+
+    def make_logs(
+        self,
+        topic_partitions: Sequence[TopicPartition],
+        config: LogConfig,
+        topic_id: bytes,
+        now_ms: int,
+    ) -> list[Log]:
+        """Make new partitions, all or none, each in the directory that holds the fewest.
+
+        Blocks, so it may be called from a worker, by one at a time; ``add_logs`` serves the result.
+
+        Raises:
+            DiskFullError: there is no room in any directory.
+            StorageError: no directory takes them, or the last one failed.
+        """
+        expiration_ms = self._config.producer_id_expiration_ms
+        new = NewPartitions(config, topic_id, expiration_ms, now_ms)
+        return self._folders.make(topic_partitions, new, self._partition_counts)
+
+    def add_logs(self, logs: Iterable[Log]) -> None:
+        """Serve logs that were made."""
+        for log in logs:
+            self._registry.add(log)
+
+    def delete_topic(self, topic: str, now_ms: int) -> None:
+        """Serve a topic no more and have its folders removed after ``file.delete.delay.ms``."""
+        deletion = self.begin_delete(topic)
+        deletion.run()
+        self.finish_delete(deletion, now_ms)
+
+    def begin_delete(self, topic: str) -> TopicDeletion:
+        """Serve a topic no more; ``run`` of what is returned blocks, ``finish_delete`` follows."""
+        logs = self._registry.of_topic(topic)
+        for log in logs:
+            self._registry.remove(log)
+            self._partition_counts[parent_directory(log.directory)] -= 1
+        self._registry.forget_offline(topic)
+        # What checkpoints say of these logs must not be taken for new ones of the same name.
+        jobs = [
+            *self.housekeeping.recovery_point_jobs(),
+            *self.housekeeping.log_start_jobs(),
+            *self.housekeeping.high_watermark_jobs(),
+        ]
+        return TopicDeletion(logs, self._folders, jobs)
+
+    def finish_delete(self, deletion: TopicDeletion, now_ms: int) -> None:
+        """Queue the renamed folders of a deleted topic for their removal."""
+        for log in deletion.renamed:
+            self._deletions.add(
+                now_ms + log.config.file_delete_delay_ms,
+                self.log_dir_of(log),
+                log.directory,
+                log.segment_bytes_total,
+                partial(remove_directory_tree, self._file_system, log.directory),
+            )
+
+    def update_topic_config(self, topic: str, config: LogConfig) -> None:
+        """Put new settings of a topic into force (MGR-5)."""
+        for log in self._registry.of_topic(topic):
+            if log.config != config:
+                log.update_config(config)
+
+    def update_config(self, config: BrokerConfig, catalog: TopicCatalog) -> None:
+        """Put new settings of the broker into force, also for topics that fall back to them."""
+        self._config = config
+        self._directories.update_config(config)
+        self.housekeeping.update_config(config)
+        for topic in catalog.topics():
+            self.update_topic_config(topic.name, config.log_config(topic.configs))
+
+    # ---- failures
+
+    def set_offline(self, log_dir: LogDir, error: Exception) -> list[TopicPartition]:
+        """Use a directory no more because its disk has failed; returns its partitions (MGR-6).
+
+        Raises:
+            NoUsableDirectoryError: it was the last one; the broker has to stop.
+        """
+        log_dir.set_offline(error)
+        partitions = self._move_offline(log_dir)
+        self._directories.check_any_online()
+        return partitions
+
+    def job_failed(self, log_dir: LogDir, error: StorageError) -> list[TopicPartition]:
+        """Note that a job in a directory has failed; returns the partitions that go offline.
+
+        Raises:
+            NoUsableDirectoryError: no directory is left.
+        """
+        if error.takes_dir_offline:
+            return self.set_offline(log_dir, error)
+        logger.warning("event=housekeeping-failed directory=%s error=%s", log_dir.path, error)
+        return []
+
+    def take_failures(self) -> list[TopicPartition]:
+        """Take directories offline that failed where nobody could do so; returns their partitions.
+
+        To be called after changes of the catalog, of topics, and after housekeeping.
+
+        Raises:
+            NoUsableDirectoryError: no directory is left.
+        """
+        failures = [*self._folders.failures, *self.housekeeping.take_failures()]
+        self._folders.failures.clear()
+        if self._catalog is not None:
+            failures += [(self._directories.find(p), e) for p, e in self._catalog.failures]
+            self._catalog.failures.clear()
+        partitions: list[TopicPartition] = []
+        for log_dir, error in failures:
+            partitions += self.set_offline(log_dir, error)
+        return partitions
+
+    def _move_offline(self, log_dir: LogDir) -> list[TopicPartition]:
+        logs = list(self._registry.of_directory(log_dir))
+        for log in logs:
+            self._registry.remove(log)
+            log.abandon()
+        partitions = [log.topic_partition for log in logs]
+        self._registry.set_offline(partitions, f"log directory {log_dir.path} is offline")
+        self._deletions.forget(log_dir)
+        if self._catalog is not None:
+            self._catalog.leave_out(log_dir.path)
+        return partitions
+
+    def _make_missing(self, catalog: TopicCatalog, now_ms: int) -> None:
+        """Make what a crash has kept from being made; unless it may be in an offline directory."""
+        for topic in catalog.topics():
+            missing = [
+                topic_partition
+                for topic_partition in (
+                    TopicPartition(topic.name, number) for number in range(topic.partition_count)
+                )
+                if topic_partition not in self._registry.offline
+                and self._registry.get(topic_partition) is None
+            ]
+            if not missing:
+                continue
+            if not self._directories.are_all_online:
+                self._registry.set_offline(missing, "it may be in a log directory that is offline")
+                continue
+            logger.warning("event=partitions-missing topic=%s count=%d", topic.name, len(missing))
+            try:
+                config = self._config.log_config(topic.configs)
+                self.add_logs(self.make_logs(missing, config, topic.topic_id, now_ms))
+            except StorageError as error:
+                self._registry.set_offline(missing, str(error))
+
+    def _queue_folder(self, log_dir: LogDir, path: str, now_ms: int) -> None:
+        remove = partial(remove_directory_tree, self._file_system, path)
+        self._deletions.add(now_ms, log_dir, path, 0, remove)

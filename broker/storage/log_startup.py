@@ -1,0 +1,302 @@
+"""Finding out at the start what the data directories hold, and loading it.
+
+The topic catalog says which topics exist. A folder that it does not know is one of these:
+
+    its topic was deleted, the folder not yet renamed      renamed -delete, removed
+    the catalog is an older copy, the newest was damaged   its topic is taken into the catalog
+    there never was a catalog (a broker of Kafka's)        its topic is taken into the catalog
+    anything else                                          renamed -stray, kept, not served
+
+Topics that are taken over have lost their settings; so that no default deletes what was meant to
+stay, they get no limits of age and size, which an operator may then set.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from seglog.broker.storage.catalog_file import CatalogState, CatalogTopic
+from seglog.broker.storage.checkpoint_writer import Offsets
+from seglog.broker.storage.data_directories import DataDirectories
+from seglog.broker.storage.disk_reserve import keep_reserve, write_even_if_full
+from seglog.broker.storage.errors import DiskFullError, InvalidTopicNameError, StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.identifiers import random_id
+from seglog.broker.storage.layout import INTERNAL_TOPICS, DirectoryState, check_topic_name
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log_dir_scan import LogDirScan, check_no_duplicates, scan_log_dir
+from seglog.broker.storage.log_loader import load_log
+from seglog.broker.storage.node_identity import NodeIdentity
+from seglog.broker.storage.parallel import RunParallel
+from seglog.broker.storage.partition_folders import PartitionFolders
+from seglog.broker.storage.topic_catalog import TopicCatalog
+from seglog.config import BrokerConfig, ConfigError, LogConfig
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+_NO_LIMITS: Final = MappingProxyType({"retention.ms": "-1", "retention.bytes": "-1"})
+_COMPACTED: Final = MappingProxyType({"cleanup.policy": "compact"})
+
+
+class LoadedFolder(NamedTuple):
+    """The outcome of loading one folder: a log, an error, or neither if it belongs to no topic."""
+
+    log_dir: LogDir
+    topic_partition: TopicPartition
+    log: Log | None
+    error: StorageError | None
+
+
+class _Folder(NamedTuple):
+    log_dir: LogDir
+    path: str
+    topic_partition: TopicPartition
+    topic_id: bytes
+
+
+class _Checkpoints(NamedTuple):
+    recovery_points: Offsets
+    log_starts: Offsets
+    high_watermarks: Offsets
+
+
+class LogStartup:
+    """One start over the data directories of a broker."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directories: DataDirectories,
+        folders: PartitionFolders,
+    ) -> None:
+        self.leftovers: list[tuple[LogDir, str]] = []
+        self._file_system = file_system
+        self._directories = directories
+        self._folders = folders
+        self._scans: list[LogDirScan] = []
+
+    def open_catalog(self) -> tuple[TopicCatalog, NodeIdentity]:
+        """Look through the locked directories; returns the catalog and who this node is.
+
+        Raises:
+            StorageError: the directories contradict each other, hold what is not ours, or have a
+                catalog that cannot be read.
+        """
+        directories = self._directories
+        paths = [log_dir.path for log_dir in directories.online]
+        catalog = TopicCatalog.open(self._file_system, paths)
+        identity = directories.identify(catalog.state.cluster_id if catalog is not None else None)
+        for log_dir in directories.online:
+            scan = directories.attempt(log_dir, partial(scan_log_dir, self._file_system, log_dir))
+            if scan is not None:
+                self._scans.append(scan)
+        check_no_duplicates(self._scans)
+        paths = [log_dir.path for log_dir in directories.online]
+        if catalog is None:
+            state = CatalogState(cluster_id=identity.cluster_id)
+            catalog = TopicCatalog(self._file_system, paths, state)
+            self._adopt(catalog, identity.cluster_id, self._folders_by_topic())
+        elif catalog.is_fallback:
+            self._adopt(catalog, identity.cluster_id, self._unknown_folders(catalog))
+        elif catalog.needs_save or catalog.state.cluster_id != identity.cluster_id:
+            self._adopt(catalog, identity.cluster_id, {})
+        directories.check_any_online()
+        return catalog, identity
+
+    def load(
+        self,
+        catalog: TopicCatalog,
+        config: BrokerConfig,
+        run_parallel: RunParallel,
+        now_ms: int,
+    ) -> Sequence[LoadedFolder]:
+        """Load every folder of a topic, several at once, and put the others aside.
+
+        Raises:
+            ConfigError: the settings of a topic contradict those of the broker.
+        """
+        configs = _configs_of(catalog, config)
+        jobs: list[Callable[[], LoadedFolder]] = []
+        for scan in self._scans:
+            log_dir = scan.log_dir
+            self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
+            # The marker goes before anything is changed: a crash from here on needs a recovery.
+            self._directories.attempt(log_dir, log_dir.take_clean_marker)
+            checkpoints = self._directories.attempt(log_dir, partial(_read, log_dir))
+            if checkpoints is None or not log_dir.is_online:
+                continue
+            for topic_partition, name in scan.live.items():
+                path = f"{log_dir.path}/{name}"
+                topic = catalog.get(topic_partition.topic)
+                if topic is None or topic_partition.partition >= topic.partition_count:
+                    self._put_aside(log_dir, path, topic_partition, catalog)
+                    continue
+                open_log = partial(
+                    load_log,
+                    self._file_system,
+                    path,
+                    topic_partition,
+                    configs[topic.name],
+                    now_ms=now_ms,
+                    clean_shutdown=log_dir.stopped_cleanly,
+                    recovery_point=checkpoints.recovery_points.get(topic_partition, 0),
+                    log_start_checkpoint=checkpoints.log_starts.get(topic_partition, 0),
+                    topic_id=topic.topic_id,
+                    producer_expiration_ms=config.producer_id_expiration_ms,
+                )
+                high_watermark = checkpoints.high_watermarks.get(topic_partition, 0)
+                folder = _Folder(log_dir, path, topic_partition, topic.topic_id)
+                jobs.append(partial(self._load, folder, open_log, high_watermark))
+            self._keep_reserve(log_dir)
+        return run_parallel(jobs)
+
+    def _load(
+        self, folder: _Folder, open_log: Callable[[], Log], high_watermark: int
+    ) -> LoadedFolder:
+        """Load one folder; in any thread, so nothing is shared here."""
+        log_dir, path, topic_partition, topic_id = folder
+        log, error = None, None
+        try:
+            if self._belongs_to(path, topic_id):
+                log = self._open_even_if_full(log_dir, open_log)
+                log.set_high_watermark(high_watermark)
+            else:
+                self._folders.rename(log_dir, path, topic_partition, DirectoryState.STRAY)
+        except StorageError as failure:
+            error = failure
+            logger.warning("event=log-not-loaded folder=%s error=%s", path, failure)
+        return LoadedFolder(log_dir, topic_partition, log, error)
+
+    def _open_even_if_full(self, log_dir: LogDir, open_log: Callable[[], Log]) -> Log:
+        opened: list[Log] = []
+        write_even_if_full(self._file_system, log_dir.path, lambda: opened.append(open_log()))
+        return opened[0]
+
+    def _belongs_to(self, path: str, topic_id: bytes) -> bool:
+        """Whether a folder is the topic's, and not one of an earlier topic of the same name."""
+        found = self._folders.topic_id_of(path)
+        if found is None:
+            self._folders.write_topic_id(path, topic_id)
+        elif found != topic_id:
+            logger.warning(
+                "event=folder-put-aside folder=%s reason=topic-id expected=%s found=%s",
+                path,
+                topic_id.hex(),
+                found.hex(),
+            )
+            return False
+        return True
+
+    def _put_aside(
+        self, log_dir: LogDir, path: str, topic_partition: TopicPartition, catalog: TopicCatalog
+    ) -> None:
+        """Rename a folder that belongs to no topic; remove it if its topic was being deleted."""
+        if _is_hidden(topic_partition):
+            return
+        is_deleted = self._folders.topic_id_of(path) in catalog.state.deleting
+        state = DirectoryState.DELETED if is_deleted else DirectoryState.STRAY
+        renamed = self._directories.attempt(
+            log_dir, lambda: self._folders.rename(log_dir, path, topic_partition, state)
+        )
+        if renamed is not None and is_deleted:
+            self.leftovers.append((log_dir, renamed))
+        logger.warning(
+            "event=folder-put-aside folder=%s new_name=%s reason=%s",
+            path,
+            renamed,
+            "topic-deleted" if is_deleted else "unknown-topic",
+        )
+
+    def _keep_reserve(self, log_dir: LogDir) -> None:
+        self._directories.attempt(log_dir, lambda: keep_reserve(self._file_system, log_dir.path))
+
+    # ---- topics that the catalog does not know
+
+    def _folders_by_topic(self) -> dict[str, dict[int, str]]:
+        topics: dict[str, dict[int, str]] = {}
+        for scan in self._scans:
+            for topic_partition, name in scan.live.items():
+                if not _is_hidden(topic_partition):
+                    partitions = topics.setdefault(topic_partition.topic, {})
+                    partitions[topic_partition.partition] = f"{scan.log_dir.path}/{name}"
+        return topics
+
+    def _unknown_folders(self, catalog: TopicCatalog) -> dict[str, dict[int, str]]:
+        """Folders that a newer catalog may have known; not those of topics being deleted."""
+        unknown: dict[str, dict[int, str]] = {}
+        for topic, partitions in self._folders_by_topic().items():
+            known = catalog.get(topic)
+            if known is not None and max(partitions) < known.partition_count:
+                continue
+            topic_id = self._topic_id_of(partitions.values())
+            if topic_id in catalog.state.deleting:
+                continue
+            if known is None or topic_id == known.topic_id:
+                unknown[topic] = partitions
+        return unknown
+
+    def _topic_id_of(self, paths: Collection[str]) -> bytes | None:
+        for path in paths:
+            topic_id = self._folders.topic_id_of(path)
+            if topic_id is not None:
+                return topic_id
+        return None
+
+    def _adopt(
+        self, catalog: TopicCatalog, cluster_id: str, found: Mapping[str, Mapping[int, str]]
+    ) -> None:
+        topics = []
+        for name, partitions in found.items():
+            try:
+                check_topic_name(name)
+            except InvalidTopicNameError as error:
+                logger.warning("event=folder-put-aside topic=%s reason=%s", name, error.reason)
+                continue
+            known = catalog.get(name)
+            configs = _COMPACTED if name in INTERNAL_TOPICS else _NO_LIMITS
+            topic = CatalogTopic(
+                name,
+                self._topic_id_of(partitions.values()) or random_id(),
+                max(partitions) + 1,
+                configs if known is None else known.configs,
+            )
+            topics.append(topic)
+            logger.warning(
+                "event=topic-adopted topic=%s partitions=%d configs=%r",
+                name,
+                topic.partition_count,
+                dict(topic.configs),
+            )
+        try:
+            catalog.adopt(topics, cluster_id)
+        except DiskFullError as error:
+            # What was found will be found again; until then it is only in memory.
+            logger.warning("event=catalog-not-written error=%s", error)
+
+
+def _is_hidden(topic_partition: TopicPartition) -> bool:
+    """Whether a folder that looks like a partition's is rather something like ``.Trash-1000``."""
+    return topic_partition.topic.startswith(".")
+
+
+def _read(log_dir: LogDir) -> _Checkpoints:
+    return _Checkpoints(
+        log_dir.read_recovery_points(),
+        log_dir.read_log_starts(),
+        log_dir.read_high_watermarks(),
+    )
+
+
+def _configs_of(catalog: TopicCatalog, broker: BrokerConfig) -> dict[str, LogConfig]:
+    configs = {}
+    for topic in catalog.topics():
+        try:
+            configs[topic.name] = broker.log_config(topic.configs)
+        except ConfigError as error:
+            raise ConfigError(f"topic {topic.name}: {error.message}", error.key) from error
+    return configs

@@ -1,0 +1,19 @@
+"""How work on many logs is spread over threads that the storage layer does not know."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+
+class RunParallel(Protocol):
+    """Runs jobs, in whatever threads and order, and returns their results in the order given."""
+
+    def __call__(self, jobs: Sequence[Callable[[], ResultT]], /) -> Sequence[ResultT]:
+        """Run all of them; what a job raises is raised."""
+        ...
+
+
+def run_in_order(jobs: Sequence[Callable[[], ResultT]], /) -> Sequence[ResultT]:
+    """Run one job after the other."""
+    return [job() for job in jobs]

@@ -1,0 +1,201 @@
+"""Making and renaming the folders of partitions; what blocks, for a worker thread.
+
+A new folder holds ``partition.metadata`` before anything is appended. A folder whose partition is
+deleted is renamed ``-delete`` at once, so that its name is free again, and removed later.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from seglog.broker.storage.checkpoint import PartitionMetadataFile
+from seglog.broker.storage.data_directories import DataDirectories
+from seglog.broker.storage.disk_reserve import write_even_if_full
+from seglog.broker.storage.errors import CorruptCheckpointError, DiskFullError, StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.identifiers import random_id
+from seglog.broker.storage.layout import (
+    PARTITION_METADATA,
+    DirectoryState,
+    marked_directory_name,
+    parent_directory,
+    partition_directory_name,
+)
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDir, remove_directory_tree
+from seglog.broker.storage.log_loader import load_log
+from seglog.config import LogConfig
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class NewPartitions(NamedTuple):
+    """What new partitions of a topic have in common; ``now_ms`` is the wall clock."""
+
+    config: LogConfig
+    topic_id: bytes
+    producer_expiration_ms: int
+    now_ms: int
+
+
+class PartitionFolders:
+    """Folders of partitions in the data directories of one broker.
+
+    Attributes:
+        failures: directories whose disk refused, with the error; whoever takes directories offline
+            empties the list.
+    """
+
+    def __init__(self, file_system: FileSystem, directories: DataDirectories) -> None:
+        self.failures: list[tuple[LogDir, StorageError]] = []
+        self._file_system = file_system
+        self._directories = directories
+
+    def make(
+        self,
+        topic_partitions: Sequence[TopicPartition],
+        new: NewPartitions,
+        partition_counts: dict[str, int],
+    ) -> list[Log]:
+        """Make the folders of new partitions, all or none, and open their empty logs.
+
+        Args:
+            new: what they have in common.
+            partition_counts: how many partitions each data directory has, by path; what is made is
+                added to it.
+
+        Raises:
+            DiskFullError: there is no room for them in any directory.
+            NoUsableDirectoryError: every directory is offline or cordoned.
+            StorageError: the disk of the last directory left refused.
+        """
+        made: list[Log] = []
+        try:
+            for topic_partition in topic_partitions:
+                log = self._make_somewhere(topic_partition, new, partition_counts)
+                made.append(log)
+                path = parent_directory(log.directory)
+                partition_counts[path] = partition_counts.get(path, 0) + 1
+            for path in sorted({parent_directory(log.directory) for log in made}):
+                self._file_system.sync_directory(path)
+        except StorageError:
+            for log in made:
+                log.abandon()
+                self._discard(log.directory)
+            raise
+        return made
+
+    def mark_deleted(self, logs: Iterable[Log]) -> list[Log]:
+        """Rename the folders of logs that are not served any more; those that were are returned.
+
+        They are still to be removed, by ``Log.delete``. A directory whose disk refuses is added to
+        ``failures``.
+        """
+        renamed: list[Log] = []
+        for log in logs:
+            log.abandon()
+            log_dir = self._directories.find(parent_directory(log.directory))
+            try:
+                log.moved(
+                    self.rename(log_dir, log.directory, log.topic_partition, DirectoryState.DELETED)
+                )
+                renamed.append(log)
+            except StorageError as error:
+                self.failed(log_dir, error)
+        for path in sorted({parent_directory(log.directory) for log in renamed}):
+            try:
+                self._file_system.sync_directory(path)
+            except StorageError as error:
+                self.failed(self._directories.find(path), error)
+        return renamed
+
+    def rename(
+        self,
+        log_dir: LogDir,
+        path: str,
+        topic_partition: TopicPartition,
+        state: DirectoryState,
+    ) -> str:
+        """Give a folder a name that says what has become of it; returns the new path."""
+        name = marked_directory_name(topic_partition, state, random_id().hex())
+        target = f"{log_dir.path}/{name}"
+        self._file_system.rename(path, target)
+        return target
+
+    def topic_id_of(self, path: str) -> bytes | None:
+        """The id of the topic a folder belongs to; None if it does not say, or is damaged."""
+        try:
+            return PartitionMetadataFile(self._file_system, f"{path}/{PARTITION_METADATA}").read()
+        except CorruptCheckpointError as error:
+            logger.warning(
+                "event=file-damaged file=%s reason=%r action=write-anew", error.path, error.reason
+            )
+            return None
+
+    def write_topic_id(self, path: str, topic_id: bytes) -> None:
+        """Note in a folder which topic it belongs to; a full disk is passed over."""
+        file = PartitionMetadataFile(self._file_system, f"{path}/{PARTITION_METADATA}")
+        try:
+            write_even_if_full(
+                self._file_system, parent_directory(path), partial(file.write, topic_id)
+            )
+        except DiskFullError as error:
+            # The catalog knows the id; the next start tries again.
+            logger.warning("event=topic-id-not-written folder=%s error=%s", path, error)
+
+    def failed(self, log_dir: LogDir, error: StorageError) -> None:
+        """Note that something failed in a directory; it goes offline if its disk is to blame."""
+        logger.warning("event=folder-failed directory=%s error=%s", log_dir.path, error)
+        if error.takes_dir_offline:
+            log_dir.set_offline(error)
+            self.failures.append((log_dir, error))
+
+    def _make_somewhere(
+        self,
+        topic_partition: TopicPartition,
+        new: NewPartitions,
+        partition_counts: dict[str, int],
+    ) -> Log:
+        refusal: StorageError | None = None
+        for log_dir in self._directories.candidates(partition_counts):
+            path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
+            try:
+                return self._make(log_dir, path, topic_partition, new)
+            except StorageError as error:
+                refusal = error
+                self.failed(log_dir, error)
+                if log_dir.is_online:
+                    self._discard(path)
+        assert refusal is not None, "there was a candidate"
+        raise refusal
+
+    def _make(
+        self,
+        log_dir: LogDir,
+        path: str,
+        topic_partition: TopicPartition,
+        new: NewPartitions,
+    ) -> Log:
+        if self._file_system.exists(path):
+            # Left by a creation that failed and could not be undone; it was never served.
+            self.rename(log_dir, path, topic_partition, DirectoryState.STRAY)
+        self._file_system.make_directory(path)
+        metadata = PartitionMetadataFile(self._file_system, f"{path}/{PARTITION_METADATA}")
+        metadata.write(new.topic_id)
+        return load_log(
+            self._file_system,
+            path,
+            topic_partition,
+            new.config,
+            now_ms=new.now_ms,
+            topic_id=new.topic_id,
+            producer_expiration_ms=new.producer_expiration_ms,
+        )
+
+    def _discard(self, path: str) -> None:
+        try:
+            remove_directory_tree(self._file_system, path)
+        except StorageError as error:
+            logger.warning("event=folder-not-removed folder=%s error=%s", path, error)

@@ -1,0 +1,147 @@
+"""What retention deletes over many logs: the plan of one pass, made before anything is changed.
+
+On top of the rules of each log (``retention``) there are two that look at several logs at once, and
+take the oldest segments, by largest timestamp, wherever they lie:
+
+* ``retention.bytes.total``: the bytes of a topic over all its partitions;
+* the disk guard: the bytes of a data directory, or the free space of its file system.
+
+Both take only sealed segments below the high watermark of topics whose policy is to delete, and of
+each log the oldest first, so that no log gets a hole. A dry run makes the same plan as a real pass.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.segment import LogSegment
+from seglog.protocol.types import TopicPartition
+
+TOTAL_REASON: Final = "retention.bytes.total"
+
+
+class RetentionFinding(NamedTuple):
+    """A segment that is or would be deleted, and the rule that says so."""
+
+    topic_partition: TopicPartition
+    base_offset: int
+    size_bytes: int
+    reason: str
+
+
+class PlannedDeletion(NamedTuple):
+    """One segment of the plan."""
+
+    log: Log
+    segment: LogSegment
+    reason: str
+
+    def finding(self) -> RetentionFinding:
+        """The same in words for whoever asked."""
+        return RetentionFinding(
+            self.log.topic_partition, self.segment.base_offset, self.segment.size_bytes, self.reason
+        )
+
+
+class RetentionPlan:
+    """The segments that go in one pass; of each log a run of its oldest ones."""
+
+    def __init__(self) -> None:
+        self._by_log: dict[Log, list[PlannedDeletion]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(planned) for planned in self._by_log.values())
+
+    @property
+    def by_log(self) -> Mapping[Log, list[PlannedDeletion]]:
+        """The plan, log by log."""
+        return self._by_log
+
+    def findings(self) -> list[RetentionFinding]:
+        """The plan in words, ordered by partition and offset."""
+        planned = sorted(self._by_log.items(), key=lambda item: item[0].topic_partition)
+        return [deletion.finding() for _, deletions in planned for deletion in deletions]
+
+    def planned_bytes(self, log: Log) -> int:
+        """How much of a log goes."""
+        return sum(deletion.segment.size_bytes for deletion in self._by_log.get(log, ()))
+
+    def add_own_rules(self, logs: Iterable[Log], now_ms: int) -> None:
+        """Plan what the rules of each log by itself say."""
+        for log in logs:
+            if not may_have_deletable(log, now_ms):
+                continue
+            found = log.deletable_segments(now_ms)
+            if found:
+                self._by_log[log] = [
+                    PlannedDeletion(log, segment, reason.value) for segment, reason in found
+                ]
+
+    def add_total_limit(self, logs: Iterable[Log], limit_bytes: int) -> None:
+        """Plan for a topic's limit: whole segments, as long as what remains is not below it."""
+        topic_logs = list(logs)
+        kept_bytes = sum(log.segment_bytes_total - self.planned_bytes(log) for log in topic_logs)
+        excess = kept_bytes - limit_bytes
+        for deletion in self._oldest(topic_logs, TOTAL_REASON):
+            if deletion.segment.size_bytes > excess:
+                return
+            self._add(deletion)
+            excess -= deletion.segment.size_bytes
+
+    def add_disk_guard(self, logs: Iterable[Log], excess_bytes: int, reason: str) -> int:
+        """Plan until a directory is rid of its excess; returns what is left of the excess."""
+        directory_logs = list(logs)
+        excess_bytes -= sum(self.planned_bytes(log) for log in directory_logs)
+        if excess_bytes <= 0:
+            return 0
+        for deletion in self._oldest(directory_logs, reason):
+            self._add(deletion)
+            excess_bytes -= deletion.segment.size_bytes
+            if excess_bytes <= 0:
+                return 0
+        return excess_bytes
+
+    def _add(self, deletion: PlannedDeletion) -> None:
+        self._by_log.setdefault(deletion.log, []).append(deletion)
+
+    def _oldest(self, logs: list[Log], reason: str) -> Iterator[PlannedDeletion]:
+        """Segments that may go and are not planned yet: the oldest next one of any log first."""
+        candidates = [
+            self._next_of(log, number, reason)
+            for number, log in enumerate(logs)
+            if log.config.deletes and len(log.segments) > 1
+        ]
+        for _, _, deletion in heapq.merge(*candidates):
+            yield deletion
+
+    def _next_of(
+        self, log: Log, number: int, reason: str
+    ) -> Iterator[tuple[int, tuple[int, int], PlannedDeletion]]:
+        planned_count = len(self._by_log.get(log, ()))
+        segments = tuple(log.segments)
+        for position in range(planned_count, len(segments) - 1):
+            segment = segments[position]
+            if segments[position + 1].base_offset > log.offsets.high_watermark:
+                return
+            deletion = PlannedDeletion(log, segment, reason)
+            # Equal timestamps are told apart by numbers, since deletions have no order.
+            yield segment.largest_timestamp_ms, (number, position), deletion
+
+
+def may_have_deletable(log: Log, now_ms: int) -> bool:
+    """Whether the oldest segment may go; False for an idle log at the cost of a few comparisons."""
+    segments, config = log.segments, log.config
+    first = segments.first
+    assert first is not None, log
+    if len(segments) > 1:
+        second = segments.higher(first.base_offset)
+        if second is not None and second.base_offset <= log.offsets.log_start:
+            return True
+    elif first.size_bytes == 0:
+        return False
+    if not config.deletes:
+        return False
+    if config.retention_bytes >= 0 and log.segment_bytes_total > config.retention_bytes:
+        return True
+    return config.retention_ms >= 0 and now_ms - first.largest_timestamp_ms > config.retention_ms
