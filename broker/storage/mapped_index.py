@@ -49,7 +49,7 @@ class MappedIndex:
         self._entries = 0
         self._last: tuple[int, int] | None = None
         self._is_loaded = create
-        self.has_unsynced_entries = False
+        self.has_unsynced_changes = False
         if create:
             self._file.reserve(0)
 
@@ -142,7 +142,7 @@ class MappedIndex:
         self._is_loaded = True
         self._entries = 0
         self._last = None
-        self.has_unsynced_entries = True
+        self.has_unsynced_changes = True
         self._file.reset(self.max_entries * self.ENTRY.size)
 
     def grow_to_max(self, max_bytes: int | None = None) -> None:
@@ -158,8 +158,10 @@ class MappedIndex:
 
     def trim(self) -> None:
         """Cuts the file to its entries, as it is kept once the segment is sealed."""
-        if self._is_loaded:
-            self._file.resize(self._entries * self.ENTRY.size)
+        size = self.size_bytes
+        if self._file.size != size:
+            self._file.resize(size)
+            self.has_unsynced_changes = True
 
     def open_for_sync(self) -> int:
         """A descriptor for a sync in another thread; see ``segment.SegmentSync``."""
@@ -168,7 +170,7 @@ class MappedIndex:
     def sync(self) -> None:
         """Waits until all entries are on disk."""
         self._file_system.sync_file(self.path)
-        self.has_unsynced_entries = False
+        self.has_unsynced_changes = False
 
     def renamed(self, path: str) -> None:
         """Takes note that the file was renamed."""
@@ -221,6 +223,7 @@ class MappedIndex:
         size = self.ENTRY.size
         full_size = self._file.size
         self._entries = entries
+        self.has_unsynced_changes = True
         # Through the shorter size, so that the dropped entries read as zero.
         self._file.resize(entries * size)
         self._file.resize(full_size)
@@ -233,7 +236,7 @@ class MappedIndex:
         self._file.write(position, row)
         self._entries += 1
         self._last = entry
-        self.has_unsynced_entries = True
+        self.has_unsynced_changes = True
 
     def _check_room(self, *, use_reserve: bool = False) -> None:
         limit = self.max_entries if use_reserve else self.max_entries - self.RESERVED_ENTRIES

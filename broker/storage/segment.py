@@ -217,7 +217,8 @@ class LogSegment:
         Raises:
             IndexOverflowError: offset or position do not fit; nothing was written.
             DiskFullError: there is no space; nothing was kept.
-            FileError: nothing was kept, or the file is broken.
+            FileError: the directory must go offline; nothing was kept, or the batches are there
+                but not in the index.
         """
         log = self.log
         last = headers[-1]

@@ -181,9 +181,9 @@ class SegmentSync:
         self._log_files.append((files.log, files.log.acquire()))
         if with_indexes:
             for index in (files.offset_index, files.time_index):
-                if index.has_unsynced_entries:
+                if index.has_unsynced_changes:
                     self._indexes.append((index, index.open_for_sync()))
-                    index.has_unsynced_entries = False
+                    index.has_unsynced_changes = False
         transactions = files.transaction_index.unsynced_file()
         if transactions is not None:
             self._log_files.append((transactions, transactions.acquire()))

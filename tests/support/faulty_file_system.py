@@ -1,7 +1,6 @@
 """A file system whose calls fail on demand, and a disk that fills up."""
 
 import errno
-import mmap
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -105,10 +104,6 @@ class FaultyCalls(SystemCalls):
         wanted = len(joined) - self._attempt("write_vector", path)
         granted = self._take_space(max(wanted, 1), path)
         return super().write(path, descriptor, joined[:granted], position)
-
-    def write_mapped(self, path: str, mapping: mmap.mmap, data: bytes, position: int) -> None:
-        self._attempt("write_mapped", path)
-        super().write_mapped(path, mapping, data, position)
 
     def allocate(self, path: str, position: int, length: int) -> None:
         self._attempt("allocate", path)
