@@ -200,3 +200,11 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
     if error.errno == errno.ENOENT:
         return MissingFileError(operation, path, reason)
     return FileError(operation, path, reason)
+
+
+def sync_error(path: str, error: OSError) -> FileError:
+    """The error for a sync that failed, for whatever reason: what is on disk is unknown.
+
+    The kernel may have dropped the pages, so that trying again would succeed without a write.
+    """
+    return FileError("sync", path, error.strerror or str(error))

@@ -8,7 +8,7 @@ written or make the n-th call fail.
 
 from typing import Protocol
 
-from seglog.broker.storage.errors import StorageError, error_from_os
+from seglog.broker.storage.errors import StorageError, error_from_os, sync_error
 from seglog.broker.storage.file_pool import HandlePool
 from seglog.broker.storage.log_file import FileSlice, LogFile
 from seglog.broker.storage.mapped_file import MappedFile
@@ -233,7 +233,7 @@ class OsFileSystem:
         try:
             self._calls.sync_directory(path)
         except OSError as error:
-            raise error_from_os("sync directory", path, error) from error
+            raise sync_error(path, error) from error
 
     def sync_file(self, path: str) -> None:
         try:
@@ -243,13 +243,13 @@ class OsFileSystem:
             finally:
                 self._calls.close(descriptor)
         except OSError as error:
-            raise error_from_os("sync", path, error) from error
+            raise sync_error(path, error) from error
 
     def sync_descriptor(self, path: str, descriptor: int) -> None:
         try:
             self._calls.sync(path, descriptor)
         except OSError as error:
-            raise error_from_os("sync", path, error) from error
+            raise sync_error(path, error) from error
 
     def close_descriptor(self, descriptor: int) -> None:
         self._calls.close(descriptor)

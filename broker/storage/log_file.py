@@ -9,7 +9,7 @@ batch; if even that fails the file is ``broken`` and takes no further append.
 from collections.abc import Sequence
 from typing import Final
 
-from seglog.broker.storage.errors import FileError, StorageError, error_from_os
+from seglog.broker.storage.errors import FileError, StorageError, error_from_os, sync_error
 from seglog.broker.storage.file_pool import Handle, HandlePool
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
@@ -212,7 +212,7 @@ class LogFile:
         try:
             self._calls.sync(self.path, descriptor)
         except OSError as error:
-            self.broken = FileError("sync", self.path, error.strerror or str(error))
+            self.broken = sync_error(self.path, error)
             raise self.broken from error
 
     def close(self) -> None:

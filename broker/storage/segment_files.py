@@ -183,7 +183,6 @@ class SegmentSync:
             for index in (files.offset_index, files.time_index):
                 if index.has_unsynced_changes:
                     self._indexes.append((index, index.open_for_sync()))
-                    index.has_unsynced_changes = False
         transactions = files.transaction_index.unsynced_file()
         if transactions is not None:
             self._log_files.append((transactions, transactions.acquire()))
@@ -197,6 +196,7 @@ class SegmentSync:
         (log, handle), *rest = self._log_files
         log.sync_held(handle.value)
         for index, descriptor in self._indexes:
+            index.has_unsynced_changes = False  # first: what is added meanwhile may not be covered
             self._file_system.sync_descriptor(index.path, descriptor)
         for file, handle in rest:
             file.sync_held(handle.value)
