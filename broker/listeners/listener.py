@@ -9,13 +9,13 @@ import errno
 import logging
 import os
 import socket
-from collections import Counter
 from typing import Final
 
 from seglog.broker.listeners.connection import Connection
 from seglog.broker.listeners.connection_limits import ConnectionLimits
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.broker.listeners.services import ListenerServices
+from seglog.broker.metrics.network import NetworkCounters
 from seglog.config import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -30,11 +30,53 @@ _SWEEP_SECONDS_MAX: Final = 5.0
 _RESOURCE_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
+class BoundEndpoint:
+    """The sockets of an endpoint: the address is taken, but nobody can connect yet.
+
+    Args:
+        endpoint: where; port 0 lets the system choose.
+
+    Attributes:
+        port: the real one.
+
+    Raises:
+        OSError: the address is in use or not ours.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.port = endpoint.port
+        self.sockets: list[socket.socket] = []
+        try:
+            for address in _addresses_of(endpoint.host, endpoint.port):
+                self._bind(*address)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the address back. Idempotent."""
+        for bound in self.sockets:
+            bound.close()
+        self.sockets.clear()
+
+    def _bind(self, family: int, address: tuple[str, int]) -> None:
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        self.sockets.append(bound)
+        bound.setblocking(False)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # A second address of an endpoint with port 0 takes the port that the first one got.
+        bound.bind((address[0], address[1] or self.port))
+        self.port = bound.getsockname()[1]
+
+
 class Listener:
     """Accepts connections at one endpoint.
 
     Args:
-        endpoint: where to listen; port 0 lets the system choose.
+        bound: the endpoint; belongs to the listener from now on.
         services: shared by the connections; its ``connection_closed`` is set by the listener.
         limits: shared by all listeners.
         backlog: connections that may wait to be accepted.
@@ -43,68 +85,57 @@ class Listener:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        bound: BoundEndpoint,
         services: ListenerServices,
         limits: ConnectionLimits,
         *,
         backlog: int,
         buffer_bytes: tuple[int, int] = (-1, -1),
     ) -> None:
-        self.endpoint = endpoint
+        self.endpoint = bound.endpoint
         self.services = services
-        self.port = endpoint.port
+        self.port = bound.port
         self.connections: set[Connection] = set()
         self._addresses: dict[Connection, str] = {}
         self._limits = limits
         self._backlog = backlog
         self._buffer_bytes = buffer_bytes
         self._loop = services.loop
-        self._sockets: list[socket.socket] = []
+        self._bound = bound
         self._accepting: set[socket.socket] = set()
         self._log = RateLimitedLog(logger, self._loop.time)
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._all_closed: asyncio.Event = asyncio.Event()
         services.connection_closed = self._forget
+        if not services.advertised_port:
+            services.advertised_port = bound.port
 
-    def bind(self) -> None:
-        """Take the address, without accepting anybody yet.
+    @property
+    def name(self) -> str:
+        """As in the configuration."""
+        return self.endpoint.listener_name
 
-        Raises:
-            OSError: the address is in use or not ours.
-        """
-        try:
-            for address in _addresses_of(self.endpoint.host, self.endpoint.port):
-                self._bind_one(*address)
-        except OSError:
-            self.stop_accepting()
-            raise
-
-    def _bind_one(self, family: int, address: tuple[str, int]) -> None:
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        self._sockets.append(listening)
-        listening.setblocking(False)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # A second address of an endpoint with port 0 takes the port that the first one got.
-        listening.bind((address[0], address[1] or self.port))
-        self.port = listening.getsockname()[1]
-        listening.listen(self._backlog)
+    @property
+    def counters(self) -> NetworkCounters:
+        """What it has counted."""
+        return self.services.counters
 
     def start(self) -> None:
-        """Accept connections from now on."""
-        if not self.services.advertised_port:
-            self.services.advertised_port = self.port
-        for listening in self._sockets:
-            self._resume_accepting(listening)
+        """Accept connections from now on.
+
+        Raises:
+            OSError: another process listens at the address.
+        """
+        for bound in self._bound.sockets:
+            bound.listen(self._backlog)
+            self._resume_accepting(bound)
         self._sweep_timer = self._loop.call_later(self._sweep_seconds(), self._sweep)
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; connections that are open stay. Idempotent."""
-        for listening in self._sockets:
+        for listening in self._bound.sockets:
             self._pause_accepting(listening)
-            listening.close()
-        self._sockets.clear()
+        self._bound.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
@@ -128,12 +159,8 @@ class Listener:
             connection.close("stopping")
         return len(late)
 
-    def software_counts(self) -> Counter[tuple[str, str]]:
-        """How many connections there are by name and version of the client's program."""
-        return Counter(connection.software for connection in self.connections)
-
     def _resume_accepting(self, listening: socket.socket) -> None:
-        if listening in self._sockets and listening not in self._accepting:
+        if listening in self._bound.sockets and listening not in self._accepting:
             self._accepting.add(listening)
             self._loop.add_reader(listening.fileno(), self._accept, listening)
 

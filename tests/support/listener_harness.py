@@ -11,7 +11,7 @@ from typing import Any
 from seglog.broker.api.context import RequestContext
 from seglog.broker.listeners.connection_limits import ConnectionLimits
 from seglog.broker.listeners.first_bytes import DialectChoice
-from seglog.broker.listeners.listener import Listener
+from seglog.broker.listeners.listener import BoundEndpoint, Listener
 from seglog.broker.listeners.receive_buffer import SharedBuffer
 from seglog.broker.listeners.services import ConnectionSettings, ListenerServices
 from seglog.broker.metrics.requests import RequestMetrics
@@ -59,10 +59,8 @@ async def running_listener(
         requests=RequestMetrics(),
         connection_closed=lambda _connection, _reason: None,
     )
-    listener = Listener(
-        Endpoint("PLAINTEXT", "127.0.0.1", 0), services, ConnectionLimits(config), backlog=50
-    )
-    listener.bind()
+    bound = BoundEndpoint(Endpoint("PLAINTEXT", "127.0.0.1", 0))
+    listener = Listener(bound, services, ConnectionLimits(config), backlog=50)
     listener.start()
     try:
         yield listener, handler

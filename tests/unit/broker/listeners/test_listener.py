@@ -9,7 +9,7 @@ import pytest
 
 from seglog.broker.listeners import listener as listener_module
 from seglog.broker.listeners.connection_limits import ConnectionLimits
-from seglog.broker.listeners.listener import Listener
+from seglog.broker.listeners.listener import BoundEndpoint
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.config import Endpoint, load_broker_config
 from seglog.protocol import api
@@ -111,9 +111,9 @@ async def test_accept_spins_without_descriptors(monkeypatch: pytest.MonkeyPatch)
     """C032: it rests after each failure, counts it, and goes on when descriptors are free."""
     monkeypatch.setattr(listener_module, "ACCEPT_RETRY_SECONDS", 0.02)
     async with running_listener(metadata) as (listener, _):
-        listener._pause_accepting(listener._sockets[0])
-        failing = FailingSocket(listener._sockets[0], failures=3)
-        listener._sockets[0] = failing  # type: ignore[assignment] # stands in for a socket
+        listener._pause_accepting(listener._bound.sockets[0])
+        failing = FailingSocket(listener._bound.sockets[0], failures=3)
+        listener._bound.sockets[0] = failing  # type: ignore[assignment] # stands in for a socket
         listener._resume_accepting(failing)  # type: ignore[arg-type] # stands in for a socket
         client = await connect(listener.port)
         assert await client.ask(api.MetadataRequest()) is not None
@@ -123,24 +123,23 @@ async def test_accept_spins_without_descriptors(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_address_in_use_is_taken_twice() -> None:
-    """A second listener at the same port fails, and leaves nothing open."""
-    async with running_listener(metadata) as (first, _):
-        second = Listener(
-            Endpoint("X", "127.0.0.1", first.port), first.services, first._limits, backlog=5
-        )
-        with pytest.raises(OSError, match="Address already in use"):
-            second.bind()
-        assert not second._sockets
+    """A second broker at the same port fails, also if both found it free at first."""
+    first = BoundEndpoint(Endpoint("X", "127.0.0.1", 0))
+    second = BoundEndpoint(Endpoint("X", "127.0.0.1", first.port))
+    first.sockets[0].listen()
+    with pytest.raises(OSError, match="Address already in use"):
+        second.sockets[0].listen()
+    with pytest.raises(OSError, match="Address already in use"):
+        BoundEndpoint(Endpoint("X", "127.0.0.1", first.port))
+    first.close()
+    second.close()
 
 
-async def test_listener_on_all_interfaces_misses_one() -> None:
+def test_listener_on_all_interfaces_misses_one() -> None:
     """An empty host: IPv4 and, where there is any, IPv6, on one and the same port."""
-    async with running_listener(metadata) as (first, _):
-        listener = Listener(Endpoint("X", "", 0), first.services, first._limits, backlog=5)
-        listener.bind()
-        ports = {listening.getsockname()[1] for listening in listener._sockets}
-        assert ports == {listener.port}
-        listener.stop_accepting()
+    bound = BoundEndpoint(Endpoint("X", "", 0))
+    assert {each.getsockname()[1] for each in bound.sockets} == {bound.port}
+    bound.close()
 
 
 def test_log_is_flooded() -> None:

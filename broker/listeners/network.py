@@ -1,0 +1,178 @@
+"""All listeners of a broker, made from its configuration."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from seglog.broker.listeners.connection_limits import ConnectionLimits
+from seglog.broker.listeners.first_bytes import DialectChoice
+from seglog.broker.listeners.listener import BoundEndpoint, Listener
+from seglog.broker.listeners.receive_buffer import SharedBuffer
+from seglog.broker.listeners.services import (
+    ConnectionSettings,
+    ListenerServices,
+    RequestHandler,
+)
+from seglog.broker.metrics.requests import RequestMetrics
+from seglog.config import BrokerConfig, Endpoint
+from seglog.protocol.api import ApiKey
+from seglog.protocol.kafka import KafkaServerConnection, Offer
+from seglog.protocol.native import NativeServer
+
+_SEND_BUFFER_KEY: Final = "socket.send.buffer.bytes"
+_RECEIVE_BUFFER_KEY: Final = "socket.receive.buffer.bytes"
+
+
+class AddressUnavailableError(Exception):
+    """A listener cannot have its address.
+
+    Args:
+        endpoint: which one.
+        error: what the system said.
+    """
+
+    def __init__(self, endpoint: object, error: OSError) -> None:
+        super().__init__(f"cannot listen at {endpoint}: {error.strerror or error}")
+        self.endpoint = endpoint
+
+
+def bind_endpoints(config: BrokerConfig) -> list[BoundEndpoint]:
+    """Take the addresses of all listeners.
+
+    Raises:
+        AddressUnavailableError: one of them cannot be had; none is kept.
+    """
+    bound: list[BoundEndpoint] = []
+    for endpoint in config.listeners:
+        try:
+            bound.append(BoundEndpoint(endpoint))
+        except OSError as error:
+            for each in bound:
+                each.close()
+            raise AddressUnavailableError(endpoint, error) from error
+    return bound
+
+
+class Network:
+    """The listeners of a broker and what they share.
+
+    Args:
+        config: of the broker.
+        bound: its endpoints, from ``bind_endpoints``; belong to the network from now on.
+        handler: answers all requests.
+        implemented: the operations it answers; told to Kafka clients.
+        software_version: told to native clients.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        bound: Sequence[BoundEndpoint],
+        handler: RequestHandler,
+        *,
+        implemented: Iterable[ApiKey],
+        software_version: str,
+    ) -> None:
+        self.requests = RequestMetrics()
+        self._loop = asyncio.get_running_loop()
+        self._config = config
+        self._handler = handler
+        self._offer = Offer(implemented)
+        self._software_version = software_version
+        self._limits = ConnectionLimits(config)
+        self._shared_buffer = SharedBuffer()
+        self.listeners = [self._make_listener(each) for each in bound]
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return self._limits.total
+
+    def start(self) -> None:
+        """Accept connections at all endpoints.
+
+        Raises:
+            AddressUnavailableError: another process has begun to listen at one of them.
+        """
+        for listener in self.listeners:
+            try:
+                listener.start()
+            except OSError as error:
+                raise AddressUnavailableError(listener.endpoint, error) from error
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Put changed limits into force, for open connections too."""
+        self._config = config
+        self._limits.configure(config)
+        for listener in self.listeners:
+            listener.services.settings = ConnectionSettings.of(config)
+
+    def stop_accepting(self) -> None:
+        """Take no more connections. Idempotent."""
+        for listener in self.listeners:
+            listener.stop_accepting()
+
+    def finish_requests(self) -> None:
+        """Read no more requests; connections close when they are answered."""
+        for listener in self.listeners:
+            listener.finish_connections()
+
+    async def wait_closed(self, seconds: float) -> int:
+        """Wait for all connections to end, then close the rest; how many those were."""
+        late = await asyncio.gather(*(each.wait_closed(seconds) for each in self.listeners))
+        return sum(late)
+
+    def _make_listener(self, bound: BoundEndpoint) -> Listener:
+        config = self._config
+        name = bound.endpoint.listener_name
+        advertised = _advertised(config, name)
+        services = ListenerServices(
+            loop=self._loop,
+            listener_name=name,
+            handler=self._handler,
+            dialects=DialectChoice(self._make_native, self._make_kafka),
+            settings=ConnectionSettings.of(config),
+            shared_buffer=self._shared_buffer,
+            requests=self.requests,
+            connection_closed=lambda _connection, _reason: None,
+            advertised_host=advertised.host if advertised else None,
+            advertised_port=advertised.port if advertised else 0,
+        )
+        return Listener(
+            bound,
+            services,
+            self._limits,
+            backlog=config.socket_listen_backlog_size,
+            buffer_bytes=_buffer_bytes(config),
+        )
+
+    def _make_native(self) -> NativeServer:
+        return NativeServer(
+            max_frame_bytes=self._config.socket_request_max_bytes,
+            max_in_flight=self._config.max_inflight_requests_per_connection,
+            software_version=self._software_version,
+        )
+
+    def _make_kafka(self) -> KafkaServerConnection:
+        return KafkaServerConnection(
+            offer=self._offer, max_frame_bytes=self._config.socket_request_max_bytes
+        )
+
+
+def _advertised(config: BrokerConfig, listener_name: str) -> Endpoint | None:
+    for endpoint in config.advertised_listeners or ():
+        if endpoint.listener_name == listener_name:
+            return endpoint
+    return None
+
+
+def _buffer_bytes(config: BrokerConfig) -> tuple[int, int]:
+    """Send and receive buffer of connections, -1 for the system's choice.
+
+    Kafka's default of 100 KiB switches off the kernel's own sizing and costs throughput; it is only
+    set where somebody has asked for it.
+    """
+    return (
+        config.socket_send_buffer_bytes if config.is_set(_SEND_BUFFER_KEY) else -1,
+        config.socket_receive_buffer_bytes if config.is_set(_RECEIVE_BUFFER_KEY) else -1,
+    )

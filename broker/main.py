@@ -1,0 +1,57 @@
+"""``seglogd``: the daemon and its offline tools.
+
+Each sub-command is imported when it is asked for: the daemon must not pay for the tools, nor they
+for the daemon.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+_COMMANDS: Final[Mapping[str, str]] = {
+    "serve": "seglog.broker.serve:serve",
+    "dump-log": "seglog.broker.tools.dump_log:dump_log",
+    "verify": "seglog.broker.tools.verify:verify",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is run or described."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names, in the order of the table."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """The command of a name, imported now."""
+        place = _COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module_name, _, attribute = place.partition(":")
+        command = getattr(importlib.import_module(module_name), attribute)
+        assert isinstance(command, click.Command), place
+        return command
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        # importlib.metadata is slow to import; a start of the daemon must not pay for it.
+        from importlib.metadata import version
+
+        click.echo(f"seglogd {version('seglog')}")
+        ctx.exit()
+
+
+@click.command(cls=_LazyGroup)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """A log-storage broker with Apache Kafka's files and protocol."""
