@@ -1,0 +1,63 @@
+"""How far each log has been cleaned: ``cleaner-offset-checkpoint`` in every data directory."""
+
+import logging
+from collections.abc import Callable, Collection
+
+from seglog.broker.storage.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.checkpoint_writer import CheckpointWriter
+from seglog.broker.storage.errors import CorruptFileError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class CleanerCheckpoints:
+    """The first dirty offset of each log that was ever cleaned.
+
+    A damaged file reads as empty: its logs are cleaned from their start again.
+    """
+
+    def __init__(self, file_system: FileSystem) -> None:
+        self._file_system = file_system
+        self._offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._writers: dict[str, CheckpointWriter] = {}
+
+    def load(self, log_dir: str) -> None:
+        """Read the file of a data directory."""
+        path = f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT}"
+        writer = self._writers[log_dir] = CheckpointWriter(self._file_system, path)
+        try:
+            offsets = OffsetCheckpointFile(self._file_system, path).read()
+        except CorruptFileError as error:
+            logger.warning(
+                "event=damaged-file path=%s action=clean-from-start reason=%r", path, str(error)
+            )
+            self._offsets[log_dir] = {}
+            writer.assume_written(None)
+            return
+        self._offsets[log_dir] = dict(offsets)
+        writer.assume_written(dict(offsets))
+
+    def get(self, log_dir: str, topic_partition: TopicPartition) -> int | None:
+        """The first dirty offset, None if the log was never cleaned."""
+        return self._offsets.get(log_dir, {}).get(topic_partition)
+
+    def set(self, log_dir: str, topic_partition: TopicPartition, offset: int) -> None:
+        """Take note of how far a log is clean."""
+        self._offsets.setdefault(log_dir, {})[topic_partition] = offset
+
+    def forget(self, log_dir: str, topic_partition: TopicPartition) -> None:
+        """The log is gone: a new one of the same name starts dirty."""
+        self._offsets.get(log_dir, {}).pop(topic_partition, None)
+
+    def job(self, log_dir: str, present: Collection[TopicPartition]) -> Callable[[], None] | None:
+        """What writes the file, for a worker; None if the disk has it all.
+
+        Entries of partitions that are not ``present`` any more are dropped.
+        """
+        known = self._offsets.get(log_dir, {})
+        offsets = {key: value for key, value in known.items() if key in present}
+        self._offsets[log_dir] = offsets
+        return self._writers[log_dir].job(dict(offsets))

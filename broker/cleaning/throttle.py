@@ -1,0 +1,50 @@
+"""A common rate for all cleaner threads: ``log.cleaner.io.max.bytes.per.second`` (CLN-14)."""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+_WINDOW_SECONDS: Final = 0.3
+"""Rates are judged over windows at least this long, so that small chunks do not each wait."""
+
+
+class Throttle:
+    """Counts what is read and written, and lets a thread wait when that was too fast.
+
+    Args:
+        bytes_per_second: the rate of all threads together.
+        monotonic: seconds of a clock that never goes back.
+        wait: waits for so many seconds; returns early when the broker stops.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        monotonic: Callable[[], float],
+        wait: Callable[[float], object],
+    ) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._monotonic = monotonic
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._window_start = monotonic()
+        self._window_bytes = 0
+
+    def take(self, byte_count: int) -> None:
+        """Account for a chunk; waits if the window has seen more than its share."""
+        delay = self._delay_after(byte_count)
+        if delay > 0:
+            self._wait(delay)
+
+    def _delay_after(self, byte_count: int) -> float:
+        with self._lock:
+            now = self._monotonic()
+            self._window_bytes += byte_count
+            elapsed = now - self._window_start
+            due = self._window_bytes / self.bytes_per_second
+            if due - elapsed < _WINDOW_SECONDS and elapsed < _WINDOW_SECONDS:
+                return 0.0
+            delay = max(0.0, due - elapsed)
+            self._window_start = now + delay
+            self._window_bytes = 0
+            return delay
