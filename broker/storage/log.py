@@ -301,7 +301,7 @@ class Log:
         self.segments.active.truncate_to(offset, now_ms)
         self.offsets.truncate(offset)
         self.leader_epochs.truncate_from_end(offset)
-        self._snapshots.remove_outside(-1, offset)
+        self._snapshots.remove_outside(0, offset)
         self._after_truncation(now_ms)
         return True
 
@@ -329,7 +329,6 @@ class Log:
             self.producer_state,
             self._snapshots,
             self.segments,
-            log_start=self.offsets.log_start,
             log_end=self.offsets.log_end,
             now_ms=now_ms,
         )

@@ -139,14 +139,14 @@ class LogLoader:
                 snapshots,
                 leader_epochs,
                 recovery_point=options.recovery_point,
-                log_start=log_start,
                 now_ms=options.now_ms,
             )
         log_end = self._log_end(log_start)
         self._cut_epochs(leader_epochs, log_start, log_end)
-        snapshots.remove_outside(log_start, log_end)
-        snapshots.remove_stray(set(self.segments.base_offsets))
-        self._complete_producers(producers, snapshots, log_start, log_end)
+        base_offsets = self.segments.base_offsets
+        snapshots.remove_outside(base_offsets[0], log_end)
+        snapshots.remove_stray(set(base_offsets))
+        self._complete_producers(producers, snapshots, log_end)
         recovery_point = log_end if options.clean_shutdown else options.recovery_point
         offsets = LogOffsets(
             log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
@@ -245,7 +245,6 @@ class LogLoader:
             producers,
             ProducerSnapshotFiles(self.file_system, self.directory),
             self.segments,
-            log_start=0,
             log_end=segment.base_offset,
             now_ms=0,
         )
@@ -311,7 +310,6 @@ class LogLoader:
         self,
         producers: ProducerState,
         snapshots: ProducerSnapshotFiles,
-        log_start: int,
         log_end: int,
     ) -> None:
         if not self.options.clean_shutdown and producers.end_offset == log_end:
@@ -323,7 +321,6 @@ class LogLoader:
             producers,
             snapshots,
             self.segments,
-            log_start=log_start,
             log_end=log_end,
             now_ms=self.options.now_ms,
         )

@@ -29,7 +29,6 @@ def recover_segments(
     leader_epochs: LeaderEpochCache,
     *,
     recovery_point: int,
-    log_start: int,
     now_ms: int,
 ) -> None:
     """Recover the segments from the one that holds ``recovery_point`` on (REC-2, REC-4).
@@ -45,10 +44,8 @@ def recover_segments(
     doubtful += segments.higher_all(recovery_point)
     if not doubtful:
         return
-    start = max(doubtful[0].base_offset, log_start)
-    replay_producers(
-        producers, snapshots, segments, log_start=log_start, log_end=start, now_ms=now_ms
-    )
+    start = doubtful[0].base_offset
+    replay_producers(producers, snapshots, segments, log_end=start, now_ms=now_ms)
     verified_bytes = 0
     for number, segment in enumerate(doubtful):
         if number > 0:
@@ -77,12 +74,11 @@ def recover_segment(
         How many bytes were cut off.
     """
     seen_ms = segment.files.modified_ms
-    recorded_from = producers.end_offset
 
     def on_batch(header: BatchHeader, position: int) -> None:
         if header.partition_leader_epoch > leader_epochs.latest_epoch:
             leader_epochs.note(header.partition_leader_epoch, header.base_offset)
-        if header.producer_id >= 0 and header.last_offset >= recorded_from:
+        if header.producer_id >= 0:
             marker = stored_marker(segment, header, position) if header.is_control else None
             record_stored_batch(producers, header, marker, seen_ms, segment)
 

@@ -79,18 +79,23 @@ def replay_producers(
     snapshots: ProducerSnapshotFiles,
     segments: LogSegments,
     *,
-    log_start: int,
     log_end: int,
     now_ms: int,
 ) -> None:
     """Bring producer state to ``log_end``: from the newest usable snapshot, then by headers.
 
+    Usable is what needs only records that are still on disk, so snapshots from the first segment's
+    base on. Kafka asks for one above the log start; but the one at the first base knows the
+    producers whose records have just been deleted, and deletion forgets no producer (IDEM-14).
+
     Transaction indexes are left alone; they have their entries. Producers that have been silent
     for too long are not taken over (IDEM-13).
     """
-    loaded = snapshots.load_newest(log_start, log_end)
+    first = segments.first
+    first_offset = log_end if first is None else min(first.base_offset, log_end)
+    loaded = snapshots.load_newest(first_offset, log_end)
     if loaded is None:
-        producers.reset(log_start)
+        producers.reset(first_offset)
     else:
         offset, entries = loaded
         producers.reset(

@@ -101,10 +101,10 @@ class ProducerSnapshotFiles:
         """Note that a flush has put these snapshots on disk."""
         self._unsynced = {each for each in self._unsynced if self.snapshot_path(each) not in paths}
 
-    def load_newest(self, log_start: int, log_end: int) -> tuple[int, list[ProducerEntry]] | None:
-        """Read the newest usable snapshot in ``(log_start, log_end]``; damaged ones are deleted."""
+    def load_newest(self, lowest: int, highest: int) -> tuple[int, list[ProducerEntry]] | None:
+        """Read the newest usable snapshot in ``[lowest, highest]``; damaged ones are deleted."""
         for offset in reversed(self.offsets):
-            if not log_start < offset <= log_end:
+            if not lowest <= offset <= highest:
                 continue
             path = self.snapshot_path(offset)
             try:
@@ -151,10 +151,10 @@ class ProducerSnapshotFiles:
         self._file_system.unlink(self.snapshot_path(offset), missing_ok=True)
         self._file_system.unlink(self.window_path(offset), missing_ok=True)
 
-    def remove_outside(self, log_start: int, log_end: int) -> None:
-        """Delete snapshots named at or below the log start or above the log end."""
+    def remove_outside(self, lowest: int, highest: int) -> None:
+        """Delete snapshots of offsets outside of ``[lowest, highest]``."""
         for offset in self.offsets:
-            if not log_start < offset <= log_end:
+            if not lowest <= offset <= highest:
                 self.remove(offset)
 
     def moved(self, directory: str) -> None:

@@ -139,12 +139,12 @@ def test_window_of_another_moment_is_not_believed(files: ProducerSnapshotFiles) 
     assert [batch.last_sequence for batch in loaded[1][0].batches] == [21]
 
 
-def test_snapshots_outside_the_log_are_not_used(files: ProducerSnapshotFiles) -> None:
+def test_snapshots_outside_of_the_log_are_not_used(files: ProducerSnapshotFiles) -> None:
     """REC-14."""
     for offset in (10, 20, 30):
         files.write(offset, [])
-    assert files.load_newest(30, 100) is None
-    files.remove_outside(10, 25)
+    assert files.load_newest(31, 100) is None
+    files.remove_outside(11, 25)
     assert files.offsets == [20]
 
 
