@@ -29,8 +29,9 @@ class RequestContext(NamedTuple):
 class Pending(Generic[ResponseT]):
     """A response that is not there yet.
 
-    ``future`` is resolved on the event-loop thread with the response; it never fails, errors are
-    part of the response. A connection that closes cancels it, which frees what the request holds.
+    ``future`` is resolved on the event-loop thread with the response; errors are part of that, and
+    a future that fails is a bug of ours. A connection that closes cancels it, which frees what the
+    request holds.
 
     With ``holds_input`` the connection must leave its receive buffer as it is and hand over no
     further request until the future is done: a worker still reads record bytes from the buffer, or

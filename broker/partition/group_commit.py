@@ -15,7 +15,7 @@ what really reached the disk.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool
@@ -24,7 +24,7 @@ from seglog.protocol.errors import SeglogError
 logger = logging.getLogger(__name__)
 
 
-class FlushTicket(Protocol):
+class RunnableTicket(Protocol):
     """A sync that was begun on the loop thread; ``run`` does the blocking part in any thread."""
 
     def run(self) -> object:
@@ -32,19 +32,22 @@ class FlushTicket(Protocol):
         ...
 
 
-class FlushableLog(Protocol):
+TicketT = TypeVar("TicketT", bound=RunnableTicket)
+
+
+class FlushableLog(Protocol[TicketT]):
     """What group commit needs of a log."""
 
-    def begin_flush(self, upto: int | None = None) -> FlushTicket:
+    def begin_flush(self, upto: int | None = None) -> TicketT:
         """Name what has to be synced for everything below ``upto`` (None: all) to be on disk."""
         ...
 
-    def finish_flush(self, ticket: FlushTicket) -> object:
+    def finish_flush(self, ticket: TicketT) -> object:
         """Move the recovery point after the ticket was run."""
         ...
 
 
-class GroupCommit:
+class GroupCommit(Generic[TicketT]):
     """The syncs of one log: at most one runs, at most one waits.
 
     Args:
@@ -69,7 +72,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        log: FlushableLog,
+        log: FlushableLog[TicketT],
         pool: WorkerPool,
         on_failure: Callable[[BaseException], None],
         counters: BrokerCounters,
@@ -131,7 +134,7 @@ class GroupCommit:
             return
         sync.add_done_callback(lambda done: self._synced(ticket, done))
 
-    def _synced(self, ticket: FlushTicket, sync: "asyncio.Future[object]") -> None:
+    def _synced(self, ticket: TicketT, sync: "asyncio.Future[object]") -> None:
         error: BaseException | None
         if sync.cancelled():
             error = RuntimeError("the broker stopped before the sync was done")

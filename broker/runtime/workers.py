@@ -65,6 +65,11 @@ class WorkerPool:
             self._start_worker()
         return future
 
+    async def idle(self) -> None:
+        """Wait until nothing runs or waits for a thread."""
+        while self._unfinished:
+            await asyncio.wait(set(self._unfinished))
+
     def resize(self, threads: int) -> None:
         """Use at most ``threads`` threads from now on; surplus ones end after their job."""
         if threads < 1:
@@ -186,7 +191,9 @@ class Workers:
 
     Attributes:
         sync: flushes of segments, group commits.
-        background: checkpoints, flushes after a roll, creating and looking into logs.
+        changes: one thread for what must happen one at a time: the topic catalog, making and
+            renaming the folders of topics, checkpoints.
+        background: anything else that blocks for a while.
         deletion: unlinking the files of segments and topics.
         validation: decompressing and checking large batches.
     """
@@ -200,11 +207,16 @@ class Workers:
         validation_threads: int = 2,
     ) -> None:
         self.sync = WorkerPool("sync", sync_threads, loop)
+        self.changes = WorkerPool("changes", 1, loop)
         self.background = WorkerPool("background", background_threads, loop)
         self.deletion = WorkerPool("delete-file", 1, loop)
         self.validation = WorkerPool("validation", validation_threads, loop)
 
+    @property
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """All pools."""
+        return self.validation, self.sync, self.changes, self.background, self.deletion
+
     async def stop(self, deadline_seconds: float) -> bool:
         """Stop all pools side by side; False if any of them had to be given up."""
-        pools = (self.validation, self.sync, self.background, self.deletion)
-        return all(await asyncio.gather(*(pool.stop(deadline_seconds) for pool in pools)))
+        return all(await asyncio.gather(*(pool.stop(deadline_seconds) for pool in self.pools)))

@@ -1,0 +1,303 @@
+"""Fetch: read batches of several partitions, waiting for them if need be.
+
+Nothing of a record is looked at: a result holds a slice of a segment file, which the connection
+sends with ``sendfile`` and then releases. Whoever gets a ``FetchResponse`` owns its slices.
+
+A request that finds too little is parked: it watches its partitions and its timer, costs nothing
+meanwhile, and is read again, from the start, when it is woken.
+"""
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.services import Services
+from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.partition.partition import Partition
+from seglog.broker.partition.waiters import FetchWaiter
+from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.log import FetchIsolation
+from seglog.protocol.api import (
+    ZERO_TOPIC_ID,
+    FetchPartition,
+    FetchPartitionResult,
+    FetchRequest,
+    FetchResponse,
+)
+from seglog.protocol.errors import ErrorCode, SeglogError
+from seglog.protocol.types import IsolationLevel
+
+_CONSUMER: Final = -1
+_DEBUG_CONSUMER: Final = -2
+"""A replica id that is no replica's: reads up to the log end."""
+
+
+class FetchOperation:
+    """Answers fetch requests.
+
+    Fetch sessions are not kept: every answer has session id 0, after which a client names all of
+    its partitions each time.
+    """
+
+    __slots__ = ("_services",)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: FetchRequest, _context: RequestContext
+    ) -> FetchResponse | Pending[FetchResponse]:
+        """Read now, or park the request until there is enough."""
+        if request.session_id != 0 and request.session_epoch > 0:
+            return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        response, is_enough = self.read(request)
+        if is_enough or request.max_wait_ms <= 0:
+            return self.count(response)
+        release_records(response)
+        parked = _ParkedFetch(self, request)
+        for entry in request.partitions:
+            partition = self._services.partitions.find(entry.topic, entry.partition)
+            assert partition is not None, "a partition that was just read without an error"
+            parked.watch(partition, entry)
+        if parked.is_satisfied:
+            # Some bytes are only visible across a segment border; what can be read is the answer.
+            parked.close()
+            return self.count(self.read(request)[0])
+        self._services.counters.parked_fetches += 1
+        return Pending(parked.start())
+
+    def read(self, request: FetchRequest) -> tuple[FetchResponse, bool]:
+        """Read all partitions; also whether the answer must not wait for more.
+
+        Limits (FETCH-2): the first partition that has data yields its first batch whole, however
+        large; from then on the limits of request, broker and partition hold strictly.
+        """
+        remaining = self._limit_of(request)
+        results: list[FetchPartitionResult] = []
+        total = 0
+        has_error = False
+        for entry in request.partitions:
+            result = self._read_partition(
+                request, entry, min(max(0, entry.max_bytes), remaining), total == 0
+            )
+            results.append(result)
+            if result.error != ErrorCode.NONE or result.diverging_epoch is not None:
+                has_error = True
+            elif result.records is not None:
+                length = _length_of(result)
+                total += length
+                remaining = max(0, remaining - length)
+        is_enough = has_error or not results or total >= self.wanted_bytes(request)
+        return FetchResponse(results), is_enough
+
+    def wanted_bytes(self, request: FetchRequest) -> int:
+        """How much there must be for an answer; never more than the answer may hold."""
+        return min(request.min_bytes, self._limit_of(request))
+
+    def count(self, response: FetchResponse) -> FetchResponse:
+        """Account for a response that is about to be sent."""
+        find = self._services.partitions.find
+        for result in response.partitions:
+            partition = find(result.topic, result.partition)
+            if partition is None:
+                continue
+            counters = partition.counters
+            counters.fetch_requests += 1
+            if result.error != ErrorCode.NONE:
+                counters.failed_fetch_requests += 1
+            elif result.records is not None:
+                counters.bytes_out += _length_of(result)
+        return response
+
+    def count_expired(self) -> None:
+        """Account for a parked request whose time was up."""
+        self._services.counters.expired_fetches += 1
+
+    def _limit_of(self, request: FetchRequest) -> int:
+        return max(0, min(request.max_bytes, self._services.config.fetch_max_bytes))
+
+    def _read_partition(
+        self, request: FetchRequest, entry: FetchPartition, max_bytes: int, min_one_message: bool
+    ) -> FetchPartitionResult:
+        try:
+            if not entry.topic:
+                entry.topic = self._services.partitions.topic_name(entry.topic_id)
+            partition = self._services.partitions.get(entry.topic, entry.partition)
+            _check_entry(partition, entry, request.replica_id)
+            diverging = _diverging_epoch(partition, entry)
+            if diverging is not None:
+                return _without_records(partition, entry, diverging)
+            data = partition.log.read(
+                entry.fetch_offset,
+                max_bytes,
+                isolation=_isolation_of(request),
+                min_one_message=min_one_message,
+            )
+        except OffsetOutOfRangeError as error:
+            offsets = self._services.partitions.get(entry.topic, entry.partition).log.offsets
+            return FetchPartitionResult(
+                entry.topic,
+                entry.partition,
+                error.code,
+                offsets.high_watermark,
+                offsets.last_stable,
+                offsets.log_start,
+                error_message=str(error),
+                topic_id=entry.topic_id,
+            )
+        except SeglogError as error:
+            code, message = describe_error(error)
+            return FetchPartitionResult(
+                entry.topic,
+                entry.partition,
+                code,
+                error_message=message,
+                topic_id=entry.topic_id,
+            )
+        return FetchPartitionResult(
+            entry.topic,
+            entry.partition,
+            ErrorCode.NONE,
+            data.high_watermark,
+            data.last_stable_offset,
+            data.log_start_offset,
+            data.slice,
+            data.aborted_transactions,
+            None,
+            None,
+            entry.topic_id,
+        )
+
+
+class _ParkedFetch:
+    """A fetch that waits: woken by its partitions, by its timer, or by a connection that closes."""
+
+    __slots__ = ("_future", "_isolation", "_operation", "_request", "_timer", "_waiter")
+
+    def __init__(self, operation: FetchOperation, request: FetchRequest) -> None:
+        self._operation = operation
+        self._request = request
+        self._isolation = _isolation_of(request)
+        self._future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter = FetchWaiter(operation.wanted_bytes(request), self._ready)
+
+    @property
+    def is_satisfied(self) -> bool:
+        """Whether enough is there already."""
+        return self._waiter.is_satisfied
+
+    def watch(self, partition: Partition, entry: FetchPartition) -> None:
+        """Wait for one partition of the request."""
+        available = partial(
+            partition.available_bytes, entry.fetch_offset, max(0, entry.max_bytes), self._isolation
+        )
+        self._waiter.watch(partition.fetch_waiters, available)
+
+    def start(self) -> "asyncio.Future[FetchResponse]":
+        """Start the clock; the future of the answer. Cancelling it frees the request."""
+        self._future.add_done_callback(self._done)
+        self._timer = self._future.get_loop().call_later(
+            self._request.max_wait_ms / 1000, self._expired
+        )
+        return self._future
+
+    def close(self) -> None:
+        """Wait no more."""
+        self._waiter.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ready(self) -> None:
+        # Not now: the append that woke us is in the middle of its work, and its producer's answer
+        # should not wait for ours.
+        self._future.get_loop().call_soon(self._answer)
+
+    def _expired(self) -> None:
+        self._operation.count_expired()
+        self._answer()
+
+    def _answer(self) -> None:
+        self.close()
+        if not self._future.done():
+            response, _ = self._operation.read(self._request)
+            self._future.set_result(self._operation.count(response))
+
+    def _done(self, future: "asyncio.Future[FetchResponse]") -> None:
+        if future.cancelled():
+            self.close()
+
+
+def release_records(response: FetchResponse) -> None:
+    """Let go of the segment files that a response holds and that will not be sent."""
+    for result in response.partitions:
+        release = getattr(result.records, "release", None)
+        if release is not None:
+            release()
+        result.records = None
+
+
+def _length_of(result: FetchPartitionResult) -> int:
+    records = result.records
+    if records is None:
+        return 0
+    return records.nbytes if isinstance(records, memoryview) else records.length
+
+
+def _isolation_of(request: FetchRequest) -> FetchIsolation:
+    if request.replica_id == _DEBUG_CONSUMER:
+        return FetchIsolation.LOG_END
+    if request.isolation_level == IsolationLevel.READ_COMMITTED:
+        return FetchIsolation.TXN_COMMITTED
+    return FetchIsolation.HIGH_WATERMARK
+
+
+def _check_entry(partition: Partition, entry: FetchPartition, replica_id: int) -> None:
+    """Check who asks and what it believes of the partition.
+
+    Raises:
+        RequestError: another topic of the same name, another leader epoch, or a follower that this
+            partition does not have.
+    """
+    topic_id = partition.log.topic_id
+    if topic_id is not None and entry.topic_id not in (ZERO_TOPIC_ID, topic_id):
+        raise RequestError(
+            ErrorCode.INCONSISTENT_TOPIC_ID,
+            f"{entry.topic} has the id {topic_id.hex()}, not {entry.topic_id.hex()}",
+        )
+    if replica_id >= 0:
+        raise RequestError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"broker {replica_id} is no replica of {partition.topic_partition}",
+        )
+    partition.check_epoch(entry.current_leader_epoch)
+
+
+def _diverging_epoch(partition: Partition, entry: FetchPartition) -> tuple[int, int] | None:
+    """Where the client's log parts from this one (FETCH-9): epoch and end offset, or None."""
+    if entry.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.end_offset_for_epoch(entry.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        offsets = partition.log.offsets
+        raise OffsetOutOfRangeError(entry.fetch_offset, offsets.log_start, offsets.log_end)
+    if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
+        return epoch, end_offset
+    return None
+
+
+def _without_records(
+    partition: Partition, entry: FetchPartition, diverging_epoch: tuple[int, int]
+) -> FetchPartitionResult:
+    offsets = partition.log.offsets
+    return FetchPartitionResult(
+        entry.topic,
+        entry.partition,
+        high_watermark=offsets.high_watermark,
+        last_stable_offset=offsets.last_stable,
+        log_start_offset=offsets.log_start,
+        diverging_epoch=diverging_epoch,
+        topic_id=entry.topic_id,
+    )

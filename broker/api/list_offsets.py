@@ -1,0 +1,79 @@
+"""ListOffsets: the first offset at or after a time, and the special ones."""
+
+from seglog.broker.api.context import RequestContext
+from seglog.broker.api.services import Services
+from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.storage.log import FetchIsolation
+from seglog.protocol.api import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsResult,
+)
+from seglog.protocol.errors import ErrorCode, SeglogError
+from seglog.protocol.types import IsolationLevel
+
+_CONSUMER_REPLICA_ID = -1
+
+
+class ListOffsetsOperation:
+    """Answers list-offsets requests.
+
+    "Not found" is offset -1 and timestamp -1 without an error. What a reader of the asked isolation
+    may not see yet is not found either (LIST-7).
+    """
+
+    __slots__ = ("_services",)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: ListOffsetsRequest, _context: RequestContext) -> ListOffsetsResponse:
+        """Look every partition up; each has its own result."""
+        isolation = FetchIsolation.HIGH_WATERMARK
+        if request.replica_id != _CONSUMER_REPLICA_ID:
+            isolation = FetchIsolation.LOG_END
+        elif request.isolation_level == IsolationLevel.READ_COMMITTED:
+            isolation = FetchIsolation.TXN_COMMITTED
+        repeated = _repeated_names(request.partitions)
+        return ListOffsetsResponse(
+            [self._look_up(entry, isolation, repeated) for entry in request.partitions]
+        )
+
+    def _look_up(
+        self,
+        entry: ListOffsetsPartition,
+        isolation: FetchIsolation,
+        repeated: set[tuple[str, int]],
+    ) -> ListOffsetsResult:
+        try:
+            if (entry.topic, entry.partition) in repeated:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"{entry.topic}-{entry.partition} is named more than once",
+                )
+            partition = self._services.partitions.get(entry.topic, entry.partition)
+            partition.check_epoch(entry.current_leader_epoch)
+            found = partition.log.offset_for_timestamp(entry.timestamp_ms, isolation=isolation)
+        except SeglogError as error:
+            code, message = describe_error(error)
+            return ListOffsetsResult(entry.topic, entry.partition, code, error_message=message)
+        if found is None:
+            return ListOffsetsResult(entry.topic, entry.partition)
+        return ListOffsetsResult(
+            entry.topic,
+            entry.partition,
+            ErrorCode.NONE,
+            found.timestamp_ms,
+            found.offset,
+            found.leader_epoch,
+        )
+
+
+def _repeated_names(entries: list[ListOffsetsPartition]) -> set[tuple[str, int]]:
+    seen: set[tuple[str, int]] = set()
+    repeated: set[tuple[str, int]] = set()
+    for entry in entries:
+        name = (entry.topic, entry.partition)
+        (repeated if name in seen else seen).add(name)
+    return repeated

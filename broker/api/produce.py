@@ -1,0 +1,265 @@
+"""Produce: append one batch to each of some partitions.
+
+The batches are views of the connection's receive buffer and are written from there. Small ones are
+validated on the spot. A large compressed one is decompressed and checked in a worker while the
+connection keeps its buffer (``Pending.holds_input``), so that nobody else's latency pays for it.
+
+One bad partition never harms the others: each has its own result, and nothing of a refused batch is
+on disk.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.services import Services
+from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.partition.partition import Partition
+from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
+from seglog.protocol.api import (
+    ProducePartition,
+    ProducePartitionResult,
+    ProduceRequest,
+    ProduceResponse,
+)
+from seglog.protocol.errors import ErrorCode, RecordError, SeglogError
+from seglog.protocol.types import Acks
+
+INLINE_COMPRESSED_BYTES_MAX: Final = 64 * 1024
+"""A compressed batch up to this size is validated on the loop; it costs less than a thread hop."""
+
+_ATTRIBUTES_LOW_BYTE: Final = 22
+_CODEC_MASK: Final = 0x07
+_ADMIN_CLIENT_ID: Final = "__admin_client"
+
+_Waiting = list[tuple[ProducePartitionResult, "asyncio.Future[None]"]]
+
+
+class ProduceOperation:
+    """Answers produce requests.
+
+    With ``acks=0`` the response is made like any other; the connection drops it, and closes if it
+    holds an error, which is the only way to tell the client.
+    """
+
+    __slots__ = ("_services",)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: ProduceRequest, context: RequestContext
+    ) -> ProduceResponse | Pending[ProduceResponse]:
+        """Append what was sent, in the order of the request."""
+        acks = request.acks
+        if acks not in (-1, 0, 1):
+            return _refuse_acks(request)
+        entries = request.partitions
+        for entry in entries:
+            if self._is_costly(entry):
+                task = asyncio.get_running_loop().create_task(
+                    self._validate_apart(request, context)
+                )
+                return Pending(task, holds_input=True)
+        now_ms = self._services.clock.time_ms()
+        results: list[ProducePartitionResult] = []
+        waiting: _Waiting = []
+        for entry in entries:
+            try:
+                partition = self._partition_for(entry, context)
+                if entry.records is None:
+                    raise _no_batch(entry)
+                info = partition.append(entry.records, acks, now_ms)
+            except SeglogError as error:
+                results.append(self._refused(entry, acks, error))
+                continue
+            self._accepted(entry, partition, info, acks, results, waiting)
+        response = ProduceResponse(results)
+        return Pending(_when_acknowledged(response, waiting, request)) if waiting else response
+
+    def _is_costly(self, entry: ProducePartition) -> bool:
+        """Whether a batch is better validated in a worker: it is decompressed or recompressed."""
+        records = entry.records
+        if records is None or records.nbytes <= INLINE_COMPRESSED_BYTES_MAX:
+            return False
+        if records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK:
+            return True
+        partition = self._services.partitions.find(entry.topic, entry.partition)
+        return partition is not None and partition.log.config.compression_type not in (
+            "producer",
+            "uncompressed",
+        )
+
+    async def _validate_apart(
+        self, request: ProduceRequest, context: RequestContext
+    ) -> ProduceResponse:
+        """The same with all validation in workers, then all appends in the order of the request."""
+        validations = [self._begin_validation(entry, context) for entry in request.partitions]
+        # Wait for all of them whatever comes: while one runs, the receive buffer must stay.
+        prepared = await asyncio.gather(*validations, return_exceptions=True)
+        acks = request.acks
+        now_ms = self._services.clock.time_ms()
+        results: list[ProducePartitionResult] = []
+        waiting: _Waiting = []
+        for entry, outcome in zip(request.partitions, prepared, strict=True):
+            try:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                # It may have been deleted meanwhile.
+                partition = self._partition_for(entry, context)
+                info = partition.append_prepared(outcome, acks, now_ms)
+            except SeglogError as error:
+                results.append(self._refused(entry, acks, error))
+                continue
+            self._accepted(entry, partition, info, acks, results, waiting)
+        response = ProduceResponse(results)
+        return await _when_acknowledged(response, waiting, request) if waiting else response
+
+    async def _begin_validation(
+        self, entry: ProducePartition, context: RequestContext
+    ) -> PreparedAppend:
+        partition = self._partition_for(entry, context)
+        records = entry.records
+        if records is None:
+            raise _no_batch(entry)
+        job = partial(prepare_append, records, partition.log.config, self._services.clock.time_ms())
+        return await self._services.workers.validation.run(job)
+
+    def _partition_for(self, entry: ProducePartition, context: RequestContext) -> Partition:
+        """Find where to append.
+
+        Raises:
+            RequestError: there is no such partition, or a client must not write to it.
+        """
+        if not entry.topic:
+            entry.topic = self._services.partitions.topic_name(entry.topic_id)
+        partition = self._services.partitions.get(entry.topic, entry.partition)
+        if partition.is_internal and context.client_id != _ADMIN_CLIENT_ID:
+            raise RequestError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{entry.topic} is internal: clients cannot write to it",
+            )
+        return partition
+
+    def _accepted(
+        self,
+        entry: ProducePartition,
+        partition: Partition,
+        info: AppendInfo,
+        acks: int,
+        results: list[ProducePartitionResult],
+        waiting: _Waiting,
+    ) -> None:
+        result = ProducePartitionResult(
+            entry.topic,
+            entry.partition,
+            ErrorCode.NONE,
+            info.first_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+            (),
+            None,
+            entry.topic_id,
+        )
+        results.append(result)
+        partition.counters.produce_requests += 1
+        acknowledged = partition.acknowledgement(info, acks)
+        if acknowledged is not None and acks != Acks.NONE:
+            waiting.append((result, acknowledged))
+
+    def _refused(
+        self, entry: ProducePartition, acks: int, error: SeglogError
+    ) -> ProducePartitionResult:
+        code, message = describe_error(error)
+        record_errors: Sequence[tuple[int, str]] = ()
+        if isinstance(error, RecordError):
+            record_errors = error.record_errors
+        partition = self._services.partitions.find(entry.topic, entry.partition)
+        if partition is not None:
+            counters = partition.counters
+            counters.produce_requests += 1
+            counters.failed_produce_requests += 1
+            if entry.records is not None:
+                counters.bytes_rejected += entry.records.nbytes
+            if isinstance(error, RecordError):
+                counters.invalid_records += 1
+        if acks == Acks.NONE:
+            self._services.counters.unacknowledged_failures += 1
+        return ProducePartitionResult(
+            entry.topic,
+            entry.partition,
+            code,
+            record_errors=record_errors,
+            error_message=message,
+            topic_id=entry.topic_id,
+        )
+
+
+def _no_batch(entry: ProducePartition) -> RecordError:
+    return RecordError(
+        ErrorCode.INVALID_RECORD,
+        f"nothing was sent for {entry.topic}-{entry.partition}; one batch is needed",
+    )
+
+
+def _refuse_acks(request: ProduceRequest) -> ProduceResponse:
+    message = f"acks={request.acks}: allowed are 0, 1 and -1"
+    return ProduceResponse(
+        [
+            ProducePartitionResult(
+                entry.topic,
+                entry.partition,
+                ErrorCode.INVALID_REQUIRED_ACKS,
+                error_message=message,
+                topic_id=entry.topic_id,
+            )
+            for entry in request.partitions
+        ]
+    )
+
+
+def _when_acknowledged(
+    response: ProduceResponse, waiting: _Waiting, request: ProduceRequest
+) -> "asyncio.Future[ProduceResponse]":
+    """The response, once everything it promises is true; bounded in time for acks=all."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[ProduceResponse] = loop.create_future()
+    unfinished = len(waiting)
+    timer: asyncio.TimerHandle | None = None
+
+    def one_done(result: ProducePartitionResult, done: "asyncio.Future[None]") -> None:
+        nonlocal unfinished
+        error = done.exception()
+        if answer.done():
+            return
+        if error is not None:
+            _take_back(result, *describe_error(error))
+        unfinished -= 1
+        if unfinished == 0:
+            if timer is not None:
+                timer.cancel()
+            answer.set_result(response)
+
+    def too_late() -> None:
+        if answer.done():
+            return
+        message = f"written, but not acknowledged within {request.timeout_ms} ms"
+        for result, acknowledged in waiting:
+            if not acknowledged.done():
+                _take_back(result, ErrorCode.REQUEST_TIMED_OUT, message)
+        answer.set_result(response)
+
+    if request.acks == Acks.ALL:
+        timer = loop.call_later(max(0, request.timeout_ms) / 1000, too_late)
+    for result, acknowledged in waiting:
+        acknowledged.add_done_callback(partial(one_done, result))
+    return answer
+
+
+def _take_back(result: ProducePartitionResult, code: ErrorCode, message: str) -> None:
+    """Turn a result that was meant to be a success into an error."""
+    result.error = code
+    result.error_message = message
+    result.base_offset = result.log_append_time_ms = result.log_start_offset = -1

@@ -1,0 +1,179 @@
+"""What a broker does with its logs unasked: the tasks of the scheduler, and the same on demand.
+
+The loop decides and collects, workers do what blocks, the loop notes the outcome.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from seglog.broker.partition.registry import PartitionRegistry
+from seglog.broker.runtime.clock import Clock
+from seglog.broker.runtime.scheduler import (
+    DELETE_FILE_TASK,
+    FLUSHER_TASK,
+    HIGH_WATERMARK_CHECKPOINT_TASK,
+    LOG_START_OFFSET_CHECKPOINT_TASK,
+    RECOVERY_POINT_CHECKPOINT_TASK,
+    RETENTION_TASK,
+    Scheduler,
+    TaskFunction,
+)
+from seglog.broker.runtime.workers import Workers
+from seglog.broker.storage.deletion_queue import Deletion
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.log_housekeeping import LogDirJob
+from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.retention_plan import RetentionFinding
+from seglog.config import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+DISK_GUARD_TASK: Final = "disk-guard"
+
+_DISK_GUARD_PERIOD_MS: Final = 1000
+_DELETE_FILE_PERIOD_MS: Final = 1000
+_LONGEST_PERIOD_MS: Final = 24 * 3_600_000
+"""Where a period is "never", the task still runs once a day, which costs nothing."""
+
+
+class BackgroundWork:
+    """Housekeeping over all partitions."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        partitions: PartitionRegistry,
+        workers: Workers,
+        clock: Clock,
+    ) -> None:
+        self._logs = logs
+        self._housekeeping = logs.housekeeping
+        self._partitions = partitions
+        self._workers = workers
+        self._clock = clock
+
+    def schedule(self, scheduler: Scheduler, config: BrokerConfig) -> None:
+        """Hand every task to the scheduler, under Kafka's names and with Kafka's periods."""
+        delay_ms = config.log_initial_task_delay_ms
+
+        def add(name: str, task: TaskFunction, period_ms: int, first_ms: int) -> None:
+            period_ms = min(max(1, period_ms), _LONGEST_PERIOD_MS)
+            scheduler.schedule(name, task, first_ms, period_ms)
+
+        add(RETENTION_TASK, self.retention, config.log_retention_check_interval_ms, delay_ms)
+        add(FLUSHER_TASK, self.flush_due, config.log_flush_scheduler_interval_ms, delay_ms)
+        add(
+            RECOVERY_POINT_CHECKPOINT_TASK,
+            self.checkpoint_recovery_points,
+            config.log_flush_offset_checkpoint_interval_ms,
+            delay_ms,
+        )
+        add(
+            LOG_START_OFFSET_CHECKPOINT_TASK,
+            self.checkpoint_log_starts,
+            config.log_flush_start_offset_checkpoint_interval_ms,
+            delay_ms,
+        )
+        add(
+            HIGH_WATERMARK_CHECKPOINT_TASK,
+            self.checkpoint_high_watermarks,
+            config.replica_high_watermark_checkpoint_interval_ms,
+            config.replica_high_watermark_checkpoint_interval_ms,
+        )
+        add(DELETE_FILE_TASK, self.delete_files, _DELETE_FILE_PERIOD_MS, _DELETE_FILE_PERIOD_MS)
+        add(DISK_GUARD_TASK, self.guard_disks, _DISK_GUARD_PERIOD_MS, _DISK_GUARD_PERIOD_MS)
+
+    # ---- retention and deletion
+
+    def run_retention(
+        self, *, only: Collection[str] | None = None, dry_run: bool = False
+    ) -> list[RetentionFinding]:
+        """Apply the retention rules now; ``only`` names topics, None means all."""
+        findings = self._housekeeping.run_retention(
+            self._clock.time_ms(), only=only, dry_run=dry_run
+        )
+        if not dry_run:
+            self._segments_are_gone(findings)
+        return findings
+
+    async def retention(self) -> None:
+        """The task: retention of everything, and rolls that only time asks for."""
+        now_ms = self._clock.time_ms()
+        for partition in list(self._partitions.all()):
+            partition.roll_if_overdue(now_ms)
+        self.run_retention()
+
+    async def guard_disks(self) -> None:
+        """The task: make room where a limit is set or a disk is full."""
+        now_ms = self._clock.time_ms()
+        self._segments_are_gone(self._housekeeping.check_disk_guard(now_ms))
+        if self._partitions.full_directories:
+            await self.make_room()
+
+    async def make_room(self) -> None:
+        """Remove at once what waits for its removal in directories that are full."""
+        full = self._partitions.full_directories
+        now_ms = self._clock.time_ms()
+        for log_dir in full:
+            self._housekeeping.hurry_deletions(log_dir, now_ms)
+        full.clear()
+        await self.delete_files()
+
+    async def delete_files(self) -> None:
+        """The task: remove what is due."""
+        while due := self._housekeeping.take_due_deletions(self._clock.time_ms()):
+            await asyncio.gather(*(self._delete(deletion) for deletion in due))
+
+    async def _delete(self, deletion: Deletion) -> None:
+        error: StorageError | None = None
+        try:
+            await self._workers.deletion.run(deletion.run)
+        except StorageError as failure:
+            error = failure
+        self._housekeeping.deletion_done(deletion, error)
+
+    def _segments_are_gone(self, findings: Iterable[RetentionFinding]) -> None:
+        self._partitions.take_failures()
+        for topic, number in {finding.topic_partition for finding in findings}:
+            partition = self._partitions.find(topic, number)
+            if partition is not None:
+                # Who waits below the new log start has to hear of it.
+                partition.fetch_waiters.recount()
+
+    # ---- flushes and checkpoints
+
+    async def flush_due(self) -> None:
+        """The task: sync the logs whose records have waited for ``flush.ms``."""
+        for log in self._housekeeping.flush_due(self._clock.time_ms()):
+            partition = self._partitions.find(*log.topic_partition)
+            if partition is not None:
+                # A failure takes the directory offline and is reported there.
+                partition.flush()
+
+    async def checkpoint_recovery_points(self) -> None:
+        """The task: write recovery points that have moved."""
+        await self._run_jobs(self._housekeeping.recovery_point_jobs())
+
+    async def checkpoint_log_starts(self) -> StorageError | None:
+        """The task: write log start offsets that have moved; all are on disk when this is done.
+
+        Returns the error of a directory that refused.
+        """
+        return await self._run_jobs(self._housekeeping.log_start_jobs())
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """The task: write high watermarks that have moved."""
+        await self._run_jobs(self._housekeeping.high_watermark_jobs())
+
+    async def _run_jobs(self, jobs: Iterable[LogDirJob]) -> StorageError | None:
+        """Run jobs one at a time, in the pool where nothing else writes checkpoints."""
+        first_error: StorageError | None = None
+        for job in jobs:
+            try:
+                await self._workers.changes.run(job.run)
+            except StorageError as error:
+                first_error = first_error or error
+                self._partitions.job_failed(job.log_dir, error)
+        return first_error

@@ -1,0 +1,337 @@
+"""A partition: the face that one log shows to requests.
+
+The log itself is synchronous and knows neither waiting nor other replicas. Here an append is
+followed by what it sets off: the high watermark moves as far as the replicas allow, readers that
+wait are woken, a sync is asked for when ``flush.messages`` says so or a segment was rolled, and the
+append counts as done once all that its acknowledgement promises is true.
+
+Everything runs on the event-loop thread. Nothing here suspends; what takes time is a future.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from seglog.broker.errors import RequestError
+from seglog.broker.metrics.counters import BrokerCounters, TopicCounters
+from seglog.broker.partition.group_commit import GroupCommit
+from seglog.broker.partition.replicas import ReplicaState
+from seglog.broker.partition.waiters import FetchWaiters, OffsetWaiters
+from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.storage.append import AppendInfo, PreparedAppend
+from seglog.broker.storage.errors import DiskFullError, FileError, StorageError
+from seglog.broker.storage.layout import INTERNAL_TOPICS
+from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import INT32_MAX, NO_LEADER_EPOCH, Acks, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_WARNING_INTERVAL_MS: Final = 60_000
+
+
+class PartitionServices:
+    """What all partitions of a broker share.
+
+    Args:
+        sync_pool: threads that sync segments.
+        counters: of the broker.
+        on_storage_failure: told when the disk under a partition fails, or is full.
+    """
+
+    __slots__ = ("counters", "on_storage_failure", "sync_pool")
+
+    def __init__(
+        self,
+        sync_pool: WorkerPool,
+        counters: BrokerCounters,
+        on_storage_failure: Callable[["Partition", StorageError], None],
+    ) -> None:
+        self.sync_pool = sync_pool
+        self.counters = counters
+        self.on_storage_failure = on_storage_failure
+
+
+class Partition:
+    """One partition that this broker leads.
+
+    Attributes:
+        log: its log; reads go there directly.
+        log_dir: the data directory of the log.
+        is_closed: whether it was deleted or its directory has failed.
+        leader_epoch: the term in which this broker leads it.
+        fetch_waiters: parked fetches.
+        counters: of its topic.
+        is_internal: whether only the broker itself may write to it.
+    """
+
+    __slots__ = (
+        "_commit_waiters",
+        "_group_commit",
+        "_services",
+        "_warned_ms",
+        "counters",
+        "fetch_waiters",
+        "is_closed",
+        "is_internal",
+        "leader_epoch",
+        "log",
+        "log_dir",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        log: Log,
+        log_dir: LogDir,
+        replicas: ReplicaState,
+        counters: TopicCounters,
+        services: PartitionServices,
+    ) -> None:
+        self.log = log
+        self.log_dir = log_dir
+        self.is_closed = False
+        self.replicas = replicas
+        self.counters = counters
+        self.is_internal = log.topic_partition.topic in INTERNAL_TOPICS
+        self.leader_epoch = max(0, log.leader_epochs.latest_epoch)
+        self.fetch_waiters = FetchWaiters()
+        self._commit_waiters = OffsetWaiters()
+        self._services = services
+        self._warned_ms = 0
+        self._group_commit = GroupCommit(
+            log, services.sync_pool, self._sync_failed, services.counters
+        )
+        log.set_high_watermark(replicas.high_watermark(log.offsets.log_end))
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Its name."""
+        return self.log.topic_partition
+
+    def append(
+        self,
+        records: memoryview,
+        acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendInfo:
+        """Append one batch of a client or a coordinator; what may wait for it is moved along.
+
+        Raises:
+            RecordError: the batch was refused; nothing was written.
+            DiskFullError: no room for this batch; the log goes on.
+            StorageError: the disk failed, and the log directory is offline from now on.
+        """
+        self._check_writable(acks)
+        try:
+            info = self.log.append(
+                records, now_ms=now_ms, leader_epoch=self.leader_epoch, origin=origin
+            )
+        except StorageError as error:
+            self._storage_failed(error)
+            raise
+        self._appended(info, now_ms)
+        return info
+
+    def append_prepared(self, prepared: PreparedAppend, acks: int, now_ms: int) -> AppendInfo:
+        """Append a batch that was validated elsewhere; raises as ``append`` does."""
+        self._check_writable(acks)
+        try:
+            info = self.log.append_prepared(prepared, now_ms=now_ms, leader_epoch=self.leader_epoch)
+        except StorageError as error:
+            self._storage_failed(error)
+            raise
+        self._appended(info, now_ms)
+        return info
+
+    def acknowledgement(self, info: AppendInfo, acks: int) -> "asyncio.Future[None] | None":
+        """What the answer to an append has to wait for; None if it may be given at once.
+
+        With ``flush.messages`` = N an answer is given only while fewer than N records are not on
+        disk, so 1 means that an acknowledged record is. For acks=all the high watermark has to pass
+        the batch as well. The future may be shared: do not cancel it.
+        """
+        offsets = self.log.offsets
+        flushed = None
+        if offsets.log_end - offsets.recovery_point >= self.log.config.flush_messages:
+            flushed = self._group_commit.flush()
+            self._services.counters.grouped_appends += 1
+        if acks != Acks.ALL or offsets.high_watermark > info.last_offset:
+            return flushed
+        committed = self._commit_waiters.wait_for(info.last_offset + 1)
+        return committed if flushed is None else _both(flushed, committed)
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Judge the leader epoch that a client believes in, -1 if it does not say (FETCH-7).
+
+        Raises:
+            RequestError: it is older or newer than this partition's.
+        """
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return
+        is_old = current_leader_epoch < self.leader_epoch
+        raise RequestError(
+            ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"the leader epoch of {self.topic_partition} is {self.leader_epoch}, "
+            f"not {current_leader_epoch}",
+        )
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to ``epoch`` and the offset where it ended; (-1, -1) if unknown."""
+        found = self.log.leader_epochs.end_offset_for(epoch, self.log.offsets.log_end)
+        return found.epoch, found.start_offset
+
+    def available_bytes(self, offset: int, max_bytes: int, isolation: FetchIsolation) -> int:
+        """How much a reader at ``offset`` could be given now, at most ``max_bytes``.
+
+        An offset that is outside of the log counts as more than anyone asks for: its reader has to
+        hear of it at once.
+        """
+        offsets = self.log.offsets
+        if not offsets.log_start <= offset <= offsets.log_end:
+            return INT32_MAX
+        return min(max_bytes, self.log.readable_bytes_from(offset, isolation))
+
+    def flush(self) -> "asyncio.Future[None]":
+        """Sync everything that was appended so far."""
+        return self._group_commit.flush()
+
+    def roll(self, now_ms: int) -> int:
+        """Begin a new segment; the base offset of the active one, unchanged if that is empty.
+
+        Raises:
+            StorageError: the files could not be made.
+        """
+        try:
+            segment = self.log.roll(now_ms)
+        except StorageError as error:
+            self._storage_failed(error)
+            raise
+        self._rolled()
+        self.fetch_waiters.recount()
+        return segment.base_offset
+
+    def roll_if_overdue(self, now_ms: int) -> None:
+        """Begin a new segment where only time asks for it (``max.compaction.lag.ms``)."""
+        try:
+            rolled = self.log.roll_if_overdue_for_compaction(now_ms)
+        except StorageError as error:
+            logger.warning("event=roll-failed log=%s error=%s", self.topic_partition, error)
+            self._storage_failed(error)
+            return
+        if rolled:
+            self._rolled()
+
+    def delete_records_before(self, offset: int) -> int:
+        """Raise the log start offset, -1 for the high watermark; returns what it is now.
+
+        Raises:
+            OffsetOutOfRangeError: the offset is above the high watermark or below -1.
+        """
+        low_watermark = self.log.delete_records_before(offset)
+        # A reader that waits below the new start has to hear of it.
+        self.fetch_waiters.recount()
+        return low_watermark
+
+    def close(self, error: Exception) -> None:
+        """Let everything go that waits; readers look again and find what happened."""
+        self.is_closed = True
+        self.fetch_waiters.wake_all()
+        self._commit_waiters.fail(error)
+
+    def _check_writable(self, acks: int) -> None:
+        refusal = self.log_dir.refuses_writes
+        if refusal is not None:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, refusal)
+        if acks != Acks.ALL:
+            return
+        wanted = self.log.config.min_insync_replicas
+        if self.replicas.in_sync_count < wanted:
+            raise RequestError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {self.replicas.in_sync_count} replicas in sync, "
+                f"min.insync.replicas is {wanted}",
+            )
+
+    def _appended(self, info: AppendInfo, now_ms: int) -> None:
+        if info.is_duplicate:
+            return
+        log = self.log
+        counters = self.counters
+        counters.messages_in += info.record_count
+        counters.bytes_in += info.bytes
+        if log.set_high_watermark(self.replicas.high_watermark(log.offsets.log_end)):
+            self._commit_waiters.advance(log.offsets.high_watermark)
+        if self.fetch_waiters:
+            self.fetch_waiters.recount()
+        if info.rolled:
+            self._rolled()
+        age_ms = now_ms - info.max_timestamp_ms
+        if age_ms < 0 or age_ms > log.config.retention_ms:
+            self._count_odd_timestamp(info, now_ms)
+
+    def _rolled(self) -> None:
+        # ROLL-10: what is sealed goes to disk soon, without delaying anybody.
+        self._services.counters.segment_rolls += 1
+        self._group_commit.flush_below(self.log.segments.active.base_offset)
+
+    def _count_odd_timestamp(self, info: AppendInfo, now_ms: int) -> None:
+        """Count records whose time will keep them for ever, or has expired them already."""
+        config = self.log.config
+        if info.max_timestamp_ms > now_ms:
+            self.counters.future_records += info.record_count
+            finding = "future"
+        elif (
+            config.retention_ms >= 0
+            and info.max_timestamp_ms >= 0
+            and "delete" in config.cleanup_policy
+        ):
+            self.counters.expired_records += info.record_count
+            finding = "expired-on-arrival"
+        else:
+            return
+        if now_ms - self._warned_ms >= _WARNING_INTERVAL_MS:
+            self._warned_ms = now_ms
+            logger.warning(
+                "event=odd-timestamps finding=%s partition=%s offset=%d timestamp_ms=%d now_ms=%d",
+                finding,
+                self.topic_partition,
+                info.first_offset,
+                info.max_timestamp_ms,
+                now_ms,
+            )
+
+    def _storage_failed(self, error: StorageError) -> None:
+        # The folder of a deleted topic is renamed under a sync that is still running; what that
+        # misses then says nothing about the disk.
+        if not self.is_closed:
+            self._services.on_storage_failure(self, error)
+
+    def _sync_failed(self, error: BaseException) -> None:
+        if isinstance(error, DiskFullError):
+            # Harmless for an append, which is taken back; after a sync nobody knows what is lost.
+            error = FileError(error.operation, error.path, error.reason)
+        if isinstance(error, StorageError):
+            self._storage_failed(error)
+
+
+def _both(first: "asyncio.Future[None]", second: "asyncio.Future[None]") -> "asyncio.Future[None]":
+    """Done when both are, without cancelling either; fails as soon as one does."""
+    both: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def look(done: "asyncio.Future[None]") -> None:
+        if both.done():
+            return
+        error = done.exception()
+        if error is not None:
+            both.set_exception(error)
+        elif first.done() and second.done():
+            both.set_result(None)
+
+    first.add_done_callback(look)
+    second.add_done_callback(look)
+    return both

@@ -1,0 +1,153 @@
+"""PartitionRegistry: every partition that this broker leads, by name."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+
+from seglog.broker.errors import RequestError
+from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.partition import Partition, PartitionServices
+from seglog.broker.partition.replicas import SoleReplica
+from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.storage.data_directories import NoUsableDirectoryError
+from seglog.broker.storage.errors import DiskFullError, StorageError
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log_manager import LogManager
+from seglog.protocol.api import ZERO_TOPIC_ID
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionRegistry:
+    """Finds partitions by topic and number, and topics by id; sees to it when a disk fails.
+
+    Args:
+        logs: the logs of the broker, loaded; each becomes a partition.
+        counters: of the broker.
+        sync_pool: threads that sync segments.
+        on_no_directory_left: called when the last data directory has failed; time to stop.
+
+    Attributes:
+        full_directories: data directories that found no room for an append since it was last made.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        counters: BrokerCounters,
+        sync_pool: WorkerPool,
+        on_no_directory_left: Callable[[StorageError], None],
+    ) -> None:
+        self.full_directories: set[LogDir] = set()
+        self._logs = logs
+        self._counters = counters
+        self._on_no_directory_left = on_no_directory_left
+        self._services = PartitionServices(sync_pool, counters, self._storage_failed)
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._topic_names: dict[bytes, str] = {}
+        self.add(logs.all_logs())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        """A partition, or None if it is unknown or offline."""
+        return self._partitions.get((topic, partition))
+
+    def get(self, topic: str, partition: int) -> Partition:
+        """A partition that can be served.
+
+        Raises:
+            RequestError: it does not exist, or it is offline because of its disk.
+        """
+        found = self._partitions.get((topic, partition))
+        if found is None:
+            raise self._missing(TopicPartition(topic, partition))
+        return found
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """The name of a topic that was named by its id.
+
+        Raises:
+            RequestError: no topic has the id.
+        """
+        name = self._topic_names.get(topic_id)
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            if topic_id == ZERO_TOPIC_ID:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise RequestError(code, f"there is no topic with the id {topic_id.hex()}")
+        return name
+
+    def all(self) -> Collection[Partition]:
+        """All partitions that can be served, in no particular order."""
+        return self._partitions.values()
+
+    def add(self, logs: Iterable[Log]) -> None:
+        """Serve logs that were loaded or made."""
+        for log in logs:
+            topic, number = log.topic_partition
+            assert (topic, number) not in self._partitions, log.topic_partition
+            self._partitions[topic, number] = Partition(
+                log,
+                self._logs.log_dir_of(log),
+                SoleReplica(self._logs.node_id),
+                self._counters.topic(topic),
+                self._services,
+            )
+            if log.topic_id is not None:
+                self._topic_names[log.topic_id] = topic
+
+    def remove_topic(self, topic: str, topic_id: bytes, partition_count: int) -> None:
+        """Forget a topic that is being deleted; who waits for it finds it unknown."""
+        self._topic_names.pop(topic_id, None)
+        for number in range(partition_count):
+            partition = self._partitions.pop((topic, number), None)
+            if partition is not None:
+                partition.close(self._missing(TopicPartition(topic, number)))
+        self._counters.forget_topic(topic)
+
+    def close(self) -> None:
+        """Let everyone go who waits, because the broker stops."""
+        error = RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
+        for partition in list(self._partitions.values()):
+            partition.close(error)
+
+    # ---- failures
+
+    def job_failed(self, log_dir: LogDir, error: StorageError) -> None:
+        """Note that a job of housekeeping has failed in a data directory."""
+        self._take_offline(lambda: self._logs.job_failed(log_dir, error))
+
+    def take_failures(self) -> None:
+        """Serve no more what has failed in a worker meanwhile."""
+        self._take_offline(self._logs.take_failures)
+
+    def _storage_failed(self, partition: Partition, error: StorageError) -> None:
+        if isinstance(error, DiskFullError):
+            self.full_directories.add(partition.log_dir)
+        elif error.takes_dir_offline:
+            self._take_offline(lambda: self._logs.set_offline(partition.log_dir, error))
+
+    def _take_offline(self, find_partitions: Callable[[], list[TopicPartition]]) -> None:
+        try:
+            offline = find_partitions()
+        except NoUsableDirectoryError as error:
+            offline = [each.topic_partition for each in self._partitions.values()]
+            self._on_no_directory_left(error)
+        for topic, number in offline:
+            partition = self._partitions.pop((topic, number), None)
+            if partition is not None:
+                partition.close(self._missing(TopicPartition(topic, number)))
+
+    def _missing(self, topic_partition: TopicPartition) -> RequestError:
+        reason = self._logs.offline_partitions.get(topic_partition)
+        if reason is not None:
+            return RequestError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} is offline: {reason}"
+            )
+        return RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}"
+        )

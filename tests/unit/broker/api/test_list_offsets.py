@@ -1,0 +1,116 @@
+"""ListOffsets, against real logs."""
+
+import random
+
+import pytest
+
+from seglog.protocol.api import ListOffsetsPartition, ListOffsetsRequest
+from seglog.protocol.compression import Codec
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.records.control import ControlType, build_marker
+from seglog.protocol.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    IsolationLevel,
+)
+from support.broker_parts import NOW_MS, BrokerParts, batch_of
+
+
+async def ask(
+    broker: BrokerParts,
+    *timestamps_ms: int,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> list[int]:
+    offsets = []
+    for timestamp_ms in timestamps_ms:
+        request = ListOffsetsRequest([ListOffsetsPartition("t", 0, timestamp_ms)], isolation)
+        (result,) = (await broker.ask(request)).partitions
+        assert result.error == ErrorCode.NONE
+        if result.offset == -1:
+            assert result.timestamp_ms == -1
+        offsets.append(result.offset)
+    return offsets
+
+
+async def test_lookup_between_two_stamps_gives_the_later_record(broker: BrokerParts) -> None:
+    """C005"""
+    await broker.create_topic("t", 1, {"retention.ms": "-1"})
+    await broker.produce([("t", 0, batch_of(*[b"x"] * 4, timestamp_ms=[2, 4, 6, 8]))])
+    assert await ask(broker, *range(10)) == [0, 0, 0, 1, 1, 2, 2, 3, 3, -1]
+    assert await ask(broker, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP) == [0, 4, 3]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+async def test_lookup_is_exact_to_the_record(broker: BrokerParts, codec: Codec) -> None:
+    """C005"""
+    await broker.create_topic("t", 1, {"segment.bytes": "100000"})
+    start = NOW_MS - 1_000_000
+    for first in range(0, 10_000, 100):
+        stamps = [start + 10 * (first + index) for index in range(100)]
+        await broker.produce(
+            [("t", 0, batch_of(*[bytes(100)] * 100, timestamp_ms=stamps, codec=codec))]
+        )
+    generator = random.Random(5)
+    for index in generator.sample(range(10_000), 200):
+        after = index + 1 if index < 9_999 else -1
+        stamp = start + 10 * index
+        assert await ask(broker, stamp, stamp - 1, stamp + 1) == [index, index, after]
+
+
+async def test_isolation_decides_what_is_found(broker: BrokerParts) -> None:
+    """C055, LIST-7"""
+    await broker.create_topic("t")
+    start = NOW_MS - 1000
+    producer = {"producer_id": 1, "producer_epoch": 0}
+
+    def stamps(first: int, count: int) -> list[int]:
+        return [start + first + index for index in range(count)]
+
+    await broker.produce([("t", 0, batch_of(*[b"p"] * 10, timestamp_ms=stamps(0, 10)))])
+    await broker.produce(
+        [
+            (
+                "t",
+                0,
+                batch_of(
+                    *[b"t"] * 5,
+                    timestamp_ms=stamps(10, 5),
+                    base_sequence=0,
+                    is_transactional=True,
+                    **producer,
+                ),
+            )
+        ]
+    )
+    await broker.produce([("t", 0, batch_of(*[b"q"] * 5, timestamp_ms=stamps(15, 5)))])
+    questions = (LATEST_TIMESTAMP, start + 5, start + 12, start + 17)
+    committed = IsolationLevel.READ_COMMITTED
+    assert await ask(broker, *questions, isolation=committed) == [10, 5, -1, -1]
+    assert await ask(broker, *questions) == [20, 5, 12, 17]
+    marker = build_marker(ControlType.COMMIT, coordinator_epoch=0, timestamp_ms=start, **producer)
+    broker.append_marker("t", 0, marker)
+    for isolation in IsolationLevel:
+        assert await ask(broker, *questions, isolation=isolation) == [21, 5, 12, 17]
+
+
+async def test_partition_that_is_named_twice_is_refused_and_others_are_not(
+    broker: BrokerParts,
+) -> None:
+    """LIST-9"""
+    await broker.create_topic("t", 2)
+    entries = [ListOffsetsPartition("t", number, LATEST_TIMESTAMP) for number in (0, 1, 0)]
+    response = await broker.ask(ListOffsetsRequest(entries))
+    assert [result.error for result in response.partitions] == [42, 0, 42]
+
+
+async def test_unknown_partitions_and_stale_epochs_are_refused(broker: BrokerParts) -> None:
+    await broker.create_topic("t")
+    entries = [
+        ListOffsetsPartition("ghost", 0, LATEST_TIMESTAMP),
+        ListOffsetsPartition("t", 1, LATEST_TIMESTAMP),
+        ListOffsetsPartition("t", 0, LATEST_TIMESTAMP, current_leader_epoch=9),
+    ]
+    response = await broker.ask(ListOffsetsRequest(entries))
+    assert [result.error for result in response.partitions] == [3, 3, 75]
+    assert broker.services.catalog.get("ghost") is None
