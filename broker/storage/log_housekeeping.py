@@ -144,6 +144,10 @@ class LogHousekeeping:
         """Removals that are due: run each in a worker, then call ``deletion_done``."""
         return self._deletions.take_due(now_ms)
 
+    def hurry_deletions(self, log_dir: LogDir, now_ms: int) -> None:
+        """Make everything due that waits in a directory, because its disk is full."""
+        self._deletions.hurry(log_dir, now_ms)
+
     def deletion_done(self, deletion: Deletion, error: StorageError | None = None) -> None:
         """Note the outcome of a removal."""
         self._deletions.done(deletion, error)
