@@ -1,0 +1,92 @@
+"""A log manager with its catalog, started and stopped as a broker does it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from seglog.broker.storage.files import FileSystem, OsFileSystem
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.parallel import run_in_order
+from seglog.broker.storage.topic_catalog import TopicCatalog
+from seglog.config import BrokerConfig
+from seglog.protocol.types import TopicPartition
+from support.log_builder import NOW_MS
+
+
+class ManagedLogs:
+    """The logs of one broker on some data directories; small indexes, no time limit.
+
+    Attributes:
+        free_bytes: what the file system of every directory is said to have left.
+    """
+
+    def __init__(
+        self,
+        *directories: Path,
+        file_system: FileSystem | None = None,
+        load: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.config = BrokerConfig(
+            log_dirs=tuple(str(path) for path in directories),
+            **{"log_index_size_max_bytes": 4096, "log_retention_ms": -1, **settings},
+        )
+        self.free_bytes = 1 << 40
+        self.manager = LogManager(
+            self.config, file_system or OsFileSystem(), free_bytes_of=lambda path: self.free_bytes
+        )
+        self.catalog: TopicCatalog = self.manager.open()
+        if load:
+            self.manager.load(run_in_order, NOW_MS)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> list[Log]:
+        """Create a topic as the broker does: catalog first, then the folders."""
+        topic = self.catalog.create_topic(name, None, partitions, configs or {})
+        names = [TopicPartition(name, number) for number in range(partitions)]
+        log_config = self.config.log_config(topic.configs)
+        logs = self.manager.make_logs(names, log_config, topic.topic_id, NOW_MS)
+        self.manager.add_logs(logs)
+        return logs
+
+    def delete_topic(self, name: str, now_ms: int = NOW_MS) -> None:
+        """Delete a topic as the broker does: catalog first, then the folders."""
+        topic = self.catalog.delete_topic(name)
+        self.manager.delete_topic(name, now_ms)
+        self.catalog.folders_are_gone(topic.topic_id)
+
+    def log(self, topic: str, partition: int = 0) -> Log:
+        """The log of a partition that is served."""
+        log = self.manager.get(TopicPartition(topic, partition))
+        assert log is not None, (topic, partition)
+        return log
+
+    def checkpoint(self) -> None:
+        """Write all checkpoints."""
+        housekeeping = self.manager.housekeeping
+        for job in (
+            *housekeeping.recovery_point_jobs(),
+            *housekeeping.log_start_jobs(),
+            *housekeeping.high_watermark_jobs(),
+        ):
+            job.run()
+
+    def remove_files(self, now_ms: int) -> int:
+        """Do all removals that are due; returns how many."""
+        count = 0
+        while due := self.manager.housekeeping.take_due_deletions(now_ms):
+            for deletion in due:
+                deletion.run()
+                self.manager.housekeeping.deletion_done(deletion)
+                count += 1
+        return count
+
+    def stop(self) -> None:
+        """Stop in good order."""
+        self.manager.close(run_in_order)
+
+    def kill(self) -> None:
+        """Stop as after SIGKILL: nothing is written any more."""
+        self.manager.close(run_in_order, clean=False)

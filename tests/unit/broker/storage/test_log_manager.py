@@ -1,0 +1,368 @@
+"""All logs of a broker: start, stop, creation, deletion, failures."""
+
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.data_directories import NoUsableDirectoryError
+from seglog.broker.storage.errors import DiskFullError, FileError, LockedError
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.layout import parent_directory
+from seglog.config import BrokerConfig, ConfigError
+from seglog.protocol.types import TopicPartition
+from support.failing_disk import FailingDisk
+from support.log_builder import NOW_MS, append_many, names_in, offsets_of, read_all
+from support.managed_logs import ManagedLogs
+
+MARKER = ".kafka_cleanshutdown"
+
+
+def folders_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if path.is_dir())
+
+
+def test_a_restart_loses_records_or_topics(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t", 2, {"segment.bytes": "500"})[1], 20)
+    broker.stop()
+    assert (tmp_path / MARKER).exists()
+    broker = ManagedLogs(tmp_path)
+    assert not (tmp_path / MARKER).exists()
+    log = broker.log("t", 1)
+    assert log.config.segment_bytes == 500
+    assert offsets_of(read_all(log)) == list(range(20))
+    assert log.offsets.recovery_point == log.offsets.high_watermark == 20
+    broker.kill()
+
+
+def test_a_killed_broker_loses_records(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t", 1, {"segment.bytes": "500"})[0], 20)
+    broker.kill()
+    assert not (tmp_path / MARKER).exists()
+    broker = ManagedLogs(tmp_path)
+    assert offsets_of(read_all(broker.log("t"))) == list(range(20))
+    broker.kill()
+
+
+def test_every_restart_adds_files(tmp_path: Path) -> None:
+    """C032."""
+    broker = ManagedLogs(tmp_path)
+    for log in broker.create_topic("t", 20):
+        append_many(log, 1)
+    broker.stop()
+    counts = []
+    for _ in range(3):
+        ManagedLogs(tmp_path).stop()
+        counts.append(len(list(tmp_path.rglob("*"))))
+    assert len(set(counts)) == 1
+
+
+def test_a_second_broker_changes_files(tmp_path: Path) -> None:
+    """C076, MGR-2."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t")
+    before = {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    with pytest.raises(LockedError, match="process"):
+        ManagedLogs(tmp_path)
+    after = {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    assert after == before
+    broker.kill()
+    ManagedLogs(tmp_path).kill()
+
+
+def test_one_of_several_directories_is_locked_and_the_others_stay_so(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path / "b")
+    with pytest.raises(LockedError):
+        ManagedLogs(tmp_path / "a", tmp_path / "b")
+    ManagedLogs(tmp_path / "a").kill()
+    broker.kill()
+
+
+def test_the_same_folder_twice_locks_itself_out(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(ConfigError, match="same folder"):
+        ManagedLogs(tmp_path / "a", tmp_path / "b")
+
+
+def test_partitions_pile_up_in_one_directory(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 5)
+    assert {len(folders_in(first)), len(folders_in(second))} == {2, 3}
+    broker.create_topic("u", 3)
+    assert len(folders_in(first)) == len(folders_in(second)) == 4
+    broker.kill()
+
+
+def test_a_cordoned_directory_gets_partitions(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second, cordoned_log_dirs=(str(first),))
+    broker.create_topic("t", 3)
+    assert folders_in(first) == []
+    changed = broker.config.with_dynamic({"cordoned.log.dirs": "*"})
+    broker.manager.update_config(changed, broker.catalog)
+    with pytest.raises(NoUsableDirectoryError, match="cordoned"):
+        broker.create_topic("u")
+    broker.kill()
+
+
+def test_a_deleted_topic_blocks_its_name_or_comes_back(tmp_path: Path) -> None:
+    """MGR-3."""
+    broker = ManagedLogs(tmp_path, log_segment_delete_delay_ms=1000)
+    append_many(broker.create_topic("t", 2)[0], 5)
+    broker.delete_topic("t")
+    assert broker.manager.get(TopicPartition("t", 0)) is None
+    assert all(name.endswith("-delete") for name in folders_in(tmp_path))
+    broker.create_topic("t")
+    assert broker.log("t").offsets.log_end == 0
+    assert broker.remove_files(NOW_MS + 999) == 0
+    assert broker.remove_files(NOW_MS + 1000) == 2
+    assert folders_in(tmp_path) == ["t-0"]
+    broker.stop()
+
+
+def test_the_folders_of_a_deleted_topic_stay_for_ever_after_a_crash(tmp_path: Path) -> None:
+    """REC-17, and a stop between the catalog and the renaming."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t", 2)
+    broker.create_topic("u")
+    broker.delete_topic("u")
+    broker.catalog.delete_topic("t")
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert len(broker.manager) == 0
+    assert all(name.endswith("-delete") for name in folders_in(tmp_path))
+    assert broker.remove_files(NOW_MS) == 3
+    assert folders_in(tmp_path) == []
+    broker.stop()
+
+
+def test_checkpoints_of_a_deleted_topic_are_taken_for_a_new_one(tmp_path: Path) -> None:
+    """The new log would be emptied at its old start offset, or not be recovered."""
+    broker = ManagedLogs(tmp_path)
+    old = broker.create_topic("t")[0]
+    append_many(old, 50)
+    old.flush()
+    old.delete_records_before(40)
+    broker.checkpoint()
+    assert "t 0 40" in (tmp_path / "log-start-offset-checkpoint").read_text()
+    broker.delete_topic("t")
+    append_many(broker.create_topic("t")[0], 5)
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert offsets_of(read_all(broker.log("t"))) == list(range(5))
+    assert broker.log("t").offsets.recovery_point == 0
+    broker.kill()
+
+
+def test_deleted_records_come_back_after_a_kill(tmp_path: Path) -> None:
+    """DEL-8, better than Kafka: the offset is on disk before the request is answered."""
+    broker = ManagedLogs(tmp_path)
+    log = broker.create_topic("t")[0]
+    append_many(log, 50)
+    log.delete_records_before(30)
+    for job in broker.manager.housekeeping.log_start_jobs():
+        job.run()
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert offsets_of(read_all(broker.log("t"))) == list(range(30, 50))
+    broker.kill()
+
+
+def test_a_long_name_cannot_be_deleted(tmp_path: Path) -> None:
+    """MGR-4."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("x" * 249, 2)
+    broker.delete_topic("x" * 249)
+    assert broker.remove_files(NOW_MS + 60_000) == 2
+    assert folders_in(tmp_path) == []
+    broker.stop()
+
+
+def test_a_creation_that_fails_leaves_folders_behind(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    broker = ManagedLogs(tmp_path, file_system=OsFileSystem(disk))
+    disk.full.add("t-3")
+    with pytest.raises(DiskFullError):
+        broker.create_topic("t", 5)
+    assert folders_in(tmp_path) == []
+    assert broker.manager.log_dirs[0].is_online
+    broker.kill()
+
+
+def test_missing_folders_stay_missing(tmp_path: Path) -> None:
+    """A crash after the catalog was written and before the folders were made."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t")
+    broker.catalog.grow_topic("t", 3)
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert len(broker.manager) == 3
+    assert names_in(tmp_path / "t-2", "partition.metadata") == ["partition.metadata"]
+    broker.kill()
+
+
+def test_new_settings_do_not_reach_logs_that_are_open(tmp_path: Path) -> None:
+    """MGR-5."""
+    broker = ManagedLogs(tmp_path)
+    own, plain = (
+        broker.create_topic("own", 1, {"segment.bytes": "500"})[0],
+        broker.create_topic("p")[0],
+    )
+    changed = broker.config.with_dynamic({"log.segment.bytes": "777"})
+    broker.manager.update_config(changed, broker.catalog)
+    assert (own.config.segment_bytes, plain.config.segment_bytes) == (500, 777)
+    broker.manager.update_topic_config("own", changed.log_config({"segment.bytes": "99"}))
+    assert own.config.segment_bytes == 99
+    broker.kill()
+
+
+def test_one_failed_directory_takes_the_others_with_it(tmp_path: Path) -> None:
+    """MGR-6, REC-18."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    logs = broker.create_topic("t", 4)
+    for log in logs:
+        append_many(log, 3)
+    lost = broker.manager.log_dir_of(logs[0])
+    gone = broker.manager.set_offline(lost, FileError("sync", "x", "broken"))
+    assert len(gone) == 2
+    assert broker.manager.get(logs[0].topic_partition) is None
+    assert set(broker.manager.offline_partitions) == set(gone)
+    kept = [log for log in logs if log.topic_partition not in gone]
+    append_many(kept[0], 3)
+    broker.create_topic("u", 1)
+    assert not (Path(lost.path) / "u-0").exists()
+    broker.stop()
+    assert not (Path(lost.path) / MARKER).exists()
+    other = second if lost.path == str(first) else first
+    assert (other / MARKER).exists()
+
+
+def test_the_last_directory_fails_and_the_broker_pretends_to_go_on(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    with pytest.raises(NoUsableDirectoryError, match="broken"):
+        broker.manager.set_offline(broker.manager.log_dirs[0], FileError("sync", "x", "broken"))
+    broker.kill()
+
+
+def test_a_directory_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 4)
+    broker.stop()
+    disk = FailingDisk()
+    disk.broken.add(f"{second}/t-")
+    broker = ManagedLogs(first, second, file_system=OsFileSystem(disk))
+    assert len(broker.manager) == 2
+    assert len(broker.manager.offline_partitions) == 2
+    assert [log_dir.is_online for log_dir in broker.manager.log_dirs] == [True, False]
+    with pytest.raises(NoUsableDirectoryError):
+        broker.manager.set_offline(broker.manager.log_dirs[0], FileError("x", "y", "z"))
+    broker.kill()
+
+
+def test_a_known_partition_is_made_anew_while_its_directory_is_away(tmp_path: Path) -> None:
+    """MGR-7: it may live there, with records."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 2)
+    broker.stop()
+    disk = FailingDisk()
+    disk.broken.add(f"{second}/")
+    broker = ManagedLogs(first, second, file_system=OsFileSystem(disk))
+    assert len(broker.manager) == 1
+    assert len(broker.manager.offline_partitions) == 1
+    assert len(folders_in(first)) == 1
+    broker.create_topic("new")
+    broker.stop()
+
+
+def test_a_log_that_cannot_be_closed_is_marked_as_clean(tmp_path: Path) -> None:
+    """FLUSH-7."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    disk = FailingDisk()
+    broker = ManagedLogs(first, second, file_system=OsFileSystem(disk))
+    logs = broker.create_topic("t", 2)
+    for log in logs:
+        append_many(log, 3)
+    bad = parent_directory(logs[0].directory)
+    disk.broken.add(f"{bad}/t-")
+    broker.stop()
+    marked = {path.parent for path in tmp_path.rglob(MARKER)}
+    assert marked == {first, second} - {Path(bad)}
+
+
+def test_stopping_during_the_start_costs_a_recovery(tmp_path: Path) -> None:
+    ManagedLogs(tmp_path).stop()
+    ManagedLogs(tmp_path, load=False).stop()
+    assert (tmp_path / MARKER).exists()
+
+
+def test_a_full_disk_stops_the_start(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t")[0], 5)
+    broker.stop()
+    (tmp_path / "seglog-catalog.copy").unlink()
+    (tmp_path / "seglog-reserve").unlink()
+    (tmp_path / "meta.properties").write_bytes(b"")
+    disk = FailingDisk()
+    disk.full.add(str(tmp_path))
+    broker = ManagedLogs(tmp_path, file_system=OsFileSystem(disk))
+    assert offsets_of(read_all(broker.log("t"))) == list(range(5))
+    broker.stop()
+
+
+def test_who_the_node_is_changes_by_a_restart(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path, node_id=7)
+    cluster_id = broker.manager.cluster_id
+    broker.stop()
+    (tmp_path / "meta.properties").write_bytes(b"\0" * 80)
+    broker = ManagedLogs(tmp_path, node_id=7)
+    assert broker.manager.cluster_id == cluster_id
+    broker.stop()
+    broker = ManagedLogs(tmp_path)
+    assert broker.manager.node_id == 7
+    broker.stop()
+
+
+def test_settings_of_a_topic_that_contradict_the_brokers_have_no_name(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t", 1, {"max.compaction.lag.ms": "10"})
+    broker.stop()
+    with pytest.raises(ConfigError, match=r"^topic t: min\.compaction\.lag\.ms=20"):
+        ManagedLogs(tmp_path, log_cleaner_min_compaction_lag_ms=20)
+
+
+def test_a_delay_of_zero_hangs_the_stop(tmp_path: Path) -> None:
+    """MGR-9."""
+    broker = ManagedLogs(tmp_path, log_segment_delete_delay_ms=0)
+    broker.create_topic("t")
+    broker.delete_topic("t")
+    broker.stop()
+    broker = ManagedLogs(tmp_path)
+    assert broker.remove_files(NOW_MS) == 1
+    broker.stop()
+
+
+def test_settings_made_at_run_time_are_forgotten(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    broker.catalog.alter_broker({"log.segment.bytes": "99"}, {})
+    broker.stop()
+    broker = ManagedLogs(tmp_path)
+    config, errors = BrokerConfig().restore_dynamic(
+        broker.catalog.dynamic, broker.catalog.dynamic_defaults
+    )
+    assert config.log_segment_bytes == 99
+    assert not errors
+    broker.stop()
