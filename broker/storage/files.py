@@ -238,12 +238,14 @@ class OsFileSystem:
     def sync_file(self, path: str) -> None:
         try:
             descriptor = self._calls.open(path)
-            try:
-                self._calls.sync(path, descriptor)
-            finally:
-                self._calls.close(descriptor)
+        except OSError as error:
+            raise error_from_os("sync", path, error) from error
+        try:
+            self._calls.sync(path, descriptor)
         except OSError as error:
             raise sync_error(path, error) from error
+        finally:
+            self._calls.close(descriptor)
 
     def sync_descriptor(self, path: str, descriptor: int) -> None:
         try:

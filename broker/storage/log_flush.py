@@ -106,13 +106,13 @@ class FlushTicket:
         """Whether the recovery point may move: the records themselves are on disk already."""
         try:
             for path in self.snapshot_paths:
-                self._file_system.sync_file(path)
+                self._sync_snapshot(path)
             if self._sync_directory:
                 self._file_system.sync_directory(self._directory)
             if self.epochs is not None:
                 self.epochs.file.write(self.epochs.entries)
         except MissingFileError as error:
-            # A snapshot went with its segment, or the whole log is being deleted.
+            # The whole log is being deleted.
             logger.debug("%s: kept the recovery point: %s", self._directory, error)
             return False
         except DiskFullError as error:
@@ -120,6 +120,13 @@ class FlushTicket:
             logger.warning("%s: kept the recovery point: %s", self._directory, error)
             return False
         return True
+
+    def _sync_snapshot(self, path: str) -> None:
+        try:
+            self._file_system.sync_file(path)
+        except MissingFileError:
+            # Retention or compaction took it away, with the segment that began at its offset.
+            logger.debug("%s is gone before it was synced", path)
 
     def abandon(self) -> None:
         """Let the descriptors go; for a ticket that will not be run. Idempotent."""

@@ -1,0 +1,80 @@
+"""The transition table of the cleaner, and the throttle."""
+
+import itertools
+
+import pytest
+
+from seglog.broker.cleaning.states import TRANSITIONS, CleaningEvent, CleaningState, CleaningStates
+from seglog.broker.cleaning.throttle import Throttle
+from seglog.protocol.types import TopicPartition
+
+LOG = TopicPartition("t", 0)
+
+
+def test_an_aborted_pass_is_not_paused_when_it_ends() -> None:
+    """CLN-9."""
+    states = CleaningStates()
+    states.apply(LOG, CleaningEvent.START)
+    assert states.count(CleaningState.IN_PROGRESS) == 1
+    states.apply(LOG, CleaningEvent.ABORT)
+    assert states.apply(LOG, CleaningEvent.END) is CleaningState.PAUSED
+    assert states.apply(LOG, CleaningEvent.RESUME) is CleaningState.IDLE
+
+
+def test_two_pauses_end_with_the_first_resume() -> None:
+    """CLN-9: pauses are counted."""
+    states = CleaningStates()
+    states.apply(LOG, CleaningEvent.PAUSE)
+    states.apply(LOG, CleaningEvent.PAUSE)
+    assert states.apply(LOG, CleaningEvent.RESUME) is CleaningState.PAUSED
+    assert states.apply(LOG, CleaningEvent.RESUME) is CleaningState.IDLE
+
+
+@pytest.mark.parametrize(
+    ("state", "event"),
+    [pair for pair in itertools.product(CleaningState, CleaningEvent) if pair not in TRANSITIONS],
+)
+def test_a_step_that_the_table_does_not_list_is_taken(
+    state: CleaningState, event: CleaningEvent
+) -> None:
+    ways = {
+        CleaningState.IDLE: [],
+        CleaningState.IN_PROGRESS: [CleaningEvent.START],
+        CleaningState.ABORTED: [CleaningEvent.START, CleaningEvent.ABORT],
+        CleaningState.PAUSED: [CleaningEvent.PAUSE],
+    }
+    states = CleaningStates()
+    for step in ways[state]:
+        states.apply(LOG, step)
+    assert states.of(LOG) is state
+    with pytest.raises(AssertionError):
+        states.apply(LOG, event)
+
+
+def test_a_throttled_cleaner_is_faster_than_its_rate() -> None:
+    """CLN-14: over windows of 300 ms, whatever the size of the chunks."""
+    now = 0.0
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        waited.append(seconds)
+        now += seconds
+
+    for chunk in (1_000, 100_000, 5_000_000):
+        now, start = 0.0, 0.0
+        throttle = Throttle(1_000_000, lambda: now, wait)
+        total = 0
+        while total < 20_000_000:
+            throttle.take(chunk)
+            total += chunk
+            now += chunk / 50_000_000  # the disk takes its time as well
+        rate = total / (now - start)
+        assert 900_000 < rate < 1_100_000
+    assert min(waited) >= 0.2
+
+
+def test_an_unlimited_cleaner_waits() -> None:
+    throttle = Throttle(1.8e308, lambda: 0.0, lambda seconds: pytest.fail(f"waited {seconds}"))
+    for _ in range(100):
+        throttle.take(1 << 30)
