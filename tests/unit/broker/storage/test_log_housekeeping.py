@@ -1,0 +1,232 @@
+"""Retention over many logs, the disk guard, checkpoints and flushes."""
+
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.data_directories import NoUsableDirectoryError
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.retention_plan import RetentionFinding
+from support.failing_disk import FailingDisk
+from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, read_all
+from support.managed_logs import ManagedLogs
+
+SMALL = {"segment.bytes": "1000"}
+
+
+def fill(log: Log, segments: int, *, first_ms: int = NOW_MS, step_ms: int = 1000) -> None:
+    """Seal segments of about 1 KB, each ``step_ms`` younger than the one before."""
+    for number in range(segments):
+        append(log, [b"v" * 900], timestamps_ms=first_ms + number * step_ms)
+
+
+def reasons(findings: list[RetentionFinding]) -> list[tuple[str, int, str]]:
+    return [(f.topic_partition.topic, f.base_offset, f.reason) for f in findings]
+
+
+def test_a_dry_run_deletes(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path, log_retention_ms=1000)
+    log = broker.create_topic("t", 1, SMALL)[0]
+    fill(log, 3, first_ms=NOW_MS - DAY_MS)
+    housekeeping = broker.manager.housekeeping
+    found = housekeeping.run_retention(NOW_MS, only=None, dry_run=True)
+    assert reasons(found) == [("t", offset, "retention.ms") for offset in (0, 1, 2)]
+    assert log.offsets.log_start == 0
+    assert housekeeping.run_retention(NOW_MS, only=["u"], dry_run=False) == []
+    assert housekeeping.run_retention(NOW_MS, only=["t"], dry_run=False) == found
+    assert log.offsets.log_start == 3
+    assert housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    broker.kill()
+
+
+def test_files_go_at_once_or_never(tmp_path: Path) -> None:
+    """RET-12; a reader that has begun finishes."""
+    broker = ManagedLogs(tmp_path, log_retention_bytes=0)
+    log = broker.create_topic("t", 1, SMALL)[0]
+    fill(log, 3)
+    read = log.read(0, 10_000, isolation=FetchIsolation.LOG_END)
+    assert read.slice is not None
+    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    folder = tmp_path / "t-0"
+    assert len(list(folder.glob("*.log.deleted"))) == 2
+    assert broker.remove_files(NOW_MS + 59_999) == 0
+    assert broker.remove_files(NOW_MS + 60_000) == 2
+    assert list(folder.glob("*.deleted")) == []
+    assert len(read.slice.read()) > 900
+    read.slice.release()
+    broker.stop()
+    assert broker.manager.log_dirs[0].bytes_pending_deletion == 0
+
+
+def test_a_topic_outgrows_its_total_limit(tmp_path: Path) -> None:
+    """The oldest segments of all partitions go first, whole ones, never below the limit."""
+    broker = ManagedLogs(tmp_path)
+    old, young = broker.create_topic("t", 2, {**SMALL, "retention.bytes.total": "4000"})
+    fill(old, 4, first_ms=NOW_MS, step_ms=10)
+    fill(young, 4, first_ms=NOW_MS + 15, step_ms=10)
+    size = old.segments.active.size_bytes
+    findings = broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    gone = [(f.topic_partition.partition, f.base_offset) for f in findings]
+    assert gone == [(0, 0), (0, 1), (1, 0)]
+    kept = old.segment_bytes_total + young.segment_bytes_total
+    assert 4000 <= kept < 4000 + size
+    assert {f.reason for f in findings} == {"retention.bytes.total"}
+    assert broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    broker.kill()
+
+
+def test_the_active_segment_or_unseen_records_go_for_the_total_limit(tmp_path: Path) -> None:
+    """RET-2."""
+    broker = ManagedLogs(tmp_path)
+    log = broker.create_topic("t", 1, {**SMALL, "retention.bytes.total": "0"})[0]
+    fill(log, 2)
+    append(log, [b"v" * 900], committed=False)
+    append(log, [b"v" * 900], committed=False)
+    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert log.offsets.log_start == 2
+    log.set_high_watermark(log.offsets.log_end)
+    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert log.segments.base_offsets == [3]
+    broker.kill()
+
+
+def test_compacted_logs_are_touched_by_the_task_that_the_cleaner_does(tmp_path: Path) -> None:
+    """RET-8, RET-14."""
+    broker = ManagedLogs(tmp_path)
+    log = broker.create_topic("t", 1, {**SMALL, "cleanup.policy": "compact,delete"})[0]
+    fill(log, 3)
+    log.delete_records_before(2)
+    housekeeping = broker.manager.housekeeping
+    housekeeping.leaves_compacted_logs = True
+    assert housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    housekeeping.leaves_compacted_logs = False
+    assert len(housekeeping.run_retention(NOW_MS, only=None, dry_run=False)) == 2
+    broker.kill()
+
+
+def test_a_data_directory_grows_beyond_its_limit(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path, log_dir_bytes_max=5000)
+    old, young = broker.create_topic("old", 1, SMALL)[0], broker.create_topic("young", 1, SMALL)[0]
+    fill(young, 3, first_ms=NOW_MS)
+    fill(old, 4, first_ms=NOW_MS - DAY_MS)
+    housekeeping, log_dir = broker.manager.housekeeping, broker.manager.log_dirs[0]
+    dry = housekeeping.run_retention(NOW_MS, only=None, dry_run=True)
+    assert log_dir.refuses_writes is None
+    findings = housekeeping.check_disk_guard(NOW_MS)
+    assert findings == dry
+    assert reasons(findings) == [
+        ("old", 0, "log.dir.bytes.max"),
+        ("old", 1, "log.dir.bytes.max"),
+    ]
+    assert old.segment_bytes_total + young.segment_bytes_total <= 5000
+    assert log_dir.refuses_writes is None
+    assert broker.remove_files(NOW_MS) == 2, "space that is needed now does not wait a minute"
+    assert housekeeping.check_disk_guard(NOW_MS) == []
+    broker.kill()
+
+
+def test_a_full_directory_takes_more_or_refuses_for_ever(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path, log_dir_bytes_max=1500)
+    kept = broker.create_topic("kept", 1, {**SMALL, "cleanup.policy": "compact"})[0]
+    fill(kept, 3)
+    housekeeping, log_dir = broker.manager.housekeeping, broker.manager.log_dirs[0]
+    assert housekeeping.check_disk_guard(NOW_MS) == []
+    assert log_dir.refuses_writes is not None
+    assert "log.dir.bytes.max is 1500" in log_dir.refuses_writes
+    kept.delete_records_before(2)
+    housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert log_dir.refuses_writes is None
+    broker.kill()
+
+
+def test_free_space_falls_below_the_mark(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path, log_dir_free_bytes_min=10_000)
+    log = broker.create_topic("t", 1, SMALL)[0]
+    fill(log, 5)
+    housekeeping, log_dir = broker.manager.housekeeping, broker.manager.log_dirs[0]
+    broker.free_bytes = 10_000
+    assert housekeeping.check_disk_guard(NOW_MS) == []
+    broker.free_bytes = 9_000
+    assert len(housekeeping.check_disk_guard(NOW_MS)) == 2
+    assert housekeeping.check_disk_guard(NOW_MS) == [], "what is about to go counts as free"
+    broker.free_bytes = 1_000
+    broker.remove_files(NOW_MS)
+    assert len(housekeeping.check_disk_guard(NOW_MS)) == 2
+    assert log_dir.refuses_writes is not None
+    assert "log.dir.free.bytes.min is 10000" in log_dir.refuses_writes
+    config = broker.config.with_dynamic({"log.dir.free.bytes.min": "0"})
+    broker.manager.update_config(config, broker.catalog)
+    housekeeping.check_disk_guard(NOW_MS)
+    assert log_dir.refuses_writes is None
+    broker.kill()
+
+
+def test_a_broken_disk_stops_retention_everywhere(tmp_path: Path) -> None:
+    """MGR-6."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    disk = FailingDisk()
+    broker = ManagedLogs(first, second, file_system=OsFileSystem(disk), log_retention_bytes=0)
+    logs = broker.create_topic("t", 2, SMALL)
+    for log in logs:
+        fill(log, 3)
+    disk.broken.add(f"{first}/")
+    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    [lost] = broker.manager.take_failures()
+    assert broker.manager.get(lost) is None
+    [kept] = broker.manager.all_logs()
+    assert len(kept.segments) == 1
+    fill(kept, 3)
+    disk.broken.add(f"{second}/")
+    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    with pytest.raises(NoUsableDirectoryError):
+        broker.manager.take_failures()
+    broker.kill()
+
+
+def test_a_log_is_not_synced_when_its_time_has_come(tmp_path: Path) -> None:
+    """FLUSH-1."""
+    broker = ManagedLogs(tmp_path)
+    plain = broker.create_topic("plain")[0]
+    timed = broker.create_topic("timed", 1, {"flush.ms": "1000"})[0]
+    append_many(plain, 1)
+    append_many(timed, 1)
+    housekeeping = broker.manager.housekeeping
+    assert housekeeping.flush_due(NOW_MS + 999) == []
+    assert housekeeping.flush_due(NOW_MS + 1000) == [timed]
+    timed.flush()
+    assert housekeeping.flush_due(NOW_MS + 5000) == []
+    broker.kill()
+
+
+def test_an_idle_broker_writes_checkpoints_for_ever(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t")[0], 3)
+    broker.checkpoint()
+    names = [name for name in tmp_path.iterdir() if name.name.endswith("-checkpoint")]
+    before = {path: path.stat().st_mtime_ns for path in names}
+    broker.checkpoint()
+    assert {path: path.stat().st_mtime_ns for path in names} == before
+    assert broker.manager.housekeeping.high_watermark_jobs() == []
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert broker.log("t").offsets.high_watermark == 3
+    broker.kill()
+
+
+def test_a_start_offset_at_a_segment_base_is_checkpointed(tmp_path: Path) -> None:
+    """DEL-8."""
+    broker = ManagedLogs(tmp_path)
+    log = broker.create_topic("t", 1, SMALL)[0]
+    fill(log, 4)
+    log.delete_records_before(2)
+    broker.checkpoint()
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    assert checkpoint.read_text() == "0\n1\nt 0 2\n"
+    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.checkpoint()
+    assert checkpoint.read_text() == "0\n0\n"
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert offsets_of(read_all(broker.log("t"))) == [2, 3]
+    broker.kill()

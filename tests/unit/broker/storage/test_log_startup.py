@@ -1,0 +1,218 @@
+"""What the data directories hold at the start, and what becomes of it (C029, REC-17, REC-19)."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.errors import InvalidDirectoryNameError
+from seglog.broker.storage.log_dir_scan import DuplicatePartitionError
+from seglog.broker.storage.topic_catalog import UnreadableCatalogError
+from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, open_log, read_all
+from support.managed_logs import ManagedLogs
+
+
+def folders_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if path.is_dir())
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    match how:
+        case "empty":
+            path.write_bytes(b"")
+        case "zeros":
+            path.write_bytes(bytes(len(content)))
+        case "half":
+            path.write_bytes(content[: len(content) // 2])
+        case "version":
+            first, line_feed, rest = content.partition(b"\n")
+            path.write_bytes(first.replace(b"0", b"99").replace(b" 1 ", b" 99 ") + line_feed + rest)
+
+
+@pytest.mark.parametrize("how", ["empty", "zeros", "half", "version"])
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_damaged_side_file_stops_the_start_or_costs_records(
+    tmp_path: Path, how: str, killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C029: every file that holds no records, one start each."""
+    pristine = tmp_path / "pristine"
+    broker = ManagedLogs(pristine)
+    for log in broker.create_topic("t", 2, {"segment.bytes": "500", "retention.ms": "-1"}):
+        append_many(log, 10)
+        append(log, [b"x"], producer_id=7, sequence=0)
+        log.delete_records_before(3)
+    broker.checkpoint()
+    if killed:
+        broker.kill()
+    else:
+        broker.stop()
+    side_files = [
+        path.relative_to(pristine)
+        for path in sorted(pristine.rglob("*"))
+        if path.is_file() and path.suffix not in {".log", ".index", ".timeindex", ".lock"}
+    ]
+    assert len(side_files) > 12
+    for side_file in side_files:
+        directory = tmp_path / f"copy-{side_file.name}-{side_file.parent.name}"
+        shutil.copytree(pristine, directory)
+        damage(directory / side_file, how)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            broker = ManagedLogs(directory)
+        topic = broker.catalog.get("t")
+        assert topic is not None, side_file
+        assert topic.configs["retention.ms"] == "-1", side_file
+        for partition in (0, 1):
+            found = offsets_of(read_all(broker.log("t", partition)))
+            assert found[-8:] == list(range(3, 11)), side_file
+        broker.stop()
+        ManagedLogs(directory).stop()
+        shutil.rmtree(directory)
+
+
+def test_an_unknown_folder_is_served_or_removed(tmp_path: Path) -> None:
+    """REC-19."""
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t")[0], 3)
+    broker.stop()
+    shutil.copytree(tmp_path / "t-0", tmp_path / "unknown-0")
+    shutil.copytree(tmp_path / "t-0", tmp_path / "t-5")
+    broker = ManagedLogs(tmp_path)
+    assert len(broker.manager) == 1
+    assert broker.remove_files(NOW_MS + DAY_MS) == 0
+    strays = [name for name in folders_in(tmp_path) if name.endswith("-stray")]
+    assert sorted(name.partition(".")[0] for name in strays) == ["t-5", "unknown-0"]
+    broker.stop()
+    ManagedLogs(tmp_path).stop()
+
+
+def test_a_folder_of_an_earlier_topic_of_the_same_name_is_served(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t")[0], 3)
+    broker.stop()
+    shutil.copytree(tmp_path / "t-0", tmp_path.parent / "old")
+    broker = ManagedLogs(tmp_path)
+    broker.delete_topic("t")
+    broker.remove_files(NOW_MS + DAY_MS)
+    broker.create_topic("t")
+    broker.stop()
+    shutil.rmtree(tmp_path / "t-0")
+    shutil.copytree(tmp_path.parent / "old", tmp_path / "t-0")
+    broker = ManagedLogs(tmp_path)
+    assert broker.log("t").offsets.log_end == 0
+    assert len([name for name in folders_in(tmp_path) if name.endswith("-stray")]) == 1
+    broker.stop()
+
+
+def test_a_folder_of_kafka_cannot_be_opened(tmp_path: Path) -> None:
+    """No catalog: topics come from the folders, and nothing is deleted by default retention."""
+    for name in ("flights-0", "flights-1", "__consumer_offsets-3"):
+        log = open_log(tmp_path / name)
+        append_many(log, 5)
+        log.close()
+    (tmp_path / "flights-1/partition.metadata").write_text(
+        "version: 0\ntopic_id: sISpdGTBQR2dIcKkPpUZ9g"
+    )
+    (tmp_path / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\n"
+    )
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / ".kafka_cleanshutdown").write_text("")
+    broker = ManagedLogs(tmp_path, log_retention_ms=1000)
+    assert broker.manager.cluster_id == "5L6g3nShT-eMCtK--X86sw"
+    flights = broker.catalog.get("flights")
+    assert flights is not None
+    assert flights.partition_count == 2
+    assert flights.topic_id.hex() == "b084a97464c1411d9d21c2a43e9519f6"
+    assert offsets_of(read_all(broker.log("flights", 1))) == list(range(5))
+    offsets = broker.catalog.get("__consumer_offsets")
+    assert offsets is not None
+    assert offsets.configs["cleanup.policy"] == "compact"
+    assert broker.manager.housekeeping.run_retention(NOW_MS + DAY_MS, only=None, dry_run=True) == []
+    broker.stop()
+    broker = ManagedLogs(tmp_path)
+    assert len(broker.manager) == 6
+    broker.stop()
+
+
+def test_a_catalog_that_cannot_be_read_is_replaced_by_defaults(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t", 1, {"retention.ms": "-1"})
+    broker.stop()
+    for name in ("seglog-catalog", "seglog-catalog.copy"):
+        damage(tmp_path / name, "half")
+    with pytest.raises(UnreadableCatalogError):
+        ManagedLogs(tmp_path)
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    for name in ("seglog-catalog", "seglog-catalog.copy"):
+        (tmp_path / name).unlink()
+    broker = ManagedLogs(tmp_path)
+    topic = broker.catalog.get("t")
+    assert topic is not None
+    assert topic.configs["retention.ms"] == "-1"
+    broker.stop()
+
+
+def test_a_topic_that_only_the_damaged_copy_knew_is_lost(tmp_path: Path) -> None:
+    """A kill between the first copy and the second, and damage to the first."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("old")
+    older = (tmp_path / "seglog-catalog.copy").read_bytes()
+    append_many(broker.create_topic("new", 2)[1], 3)
+    broker.kill()
+    (tmp_path / "seglog-catalog.copy").write_bytes(older)
+    damage(tmp_path / "seglog-catalog", "half")
+    broker = ManagedLogs(tmp_path)
+    assert offsets_of(read_all(broker.log("new", 1))) == [0, 1, 2]
+    assert broker.catalog.get("old") is not None
+    broker.stop()
+
+
+@pytest.mark.parametrize("name", ["backup", "t-x", "t-99999999999", "-1", "a-b-delete"])
+def test_a_foreign_folder_is_passed_over(tmp_path: Path, name: str) -> None:
+    ManagedLogs(tmp_path).stop()
+    (tmp_path / name).mkdir()
+    with pytest.raises(InvalidDirectoryNameError, match=name):
+        ManagedLogs(tmp_path)
+    (tmp_path / name).rmdir()
+    ManagedLogs(tmp_path).stop()
+
+
+@pytest.mark.parametrize(
+    "name", ["lost+found", ".snapshot", ".Trash-1000", "remote-log-index-cache"]
+)
+def test_a_folder_of_the_system_stops_the_start(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    broker = ManagedLogs(tmp_path)
+    assert len(broker.manager) == 0
+    broker.stop()
+    assert (tmp_path / name).exists()
+
+
+def test_a_topic_with_a_dot_in_front_is_taken_for_trash(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic(".t")[0], 3)
+    broker.stop()
+    broker = ManagedLogs(tmp_path)
+    assert broker.log(".t").offsets.log_end == 3
+    broker.stop()
+
+
+def test_one_of_two_folders_of_a_partition_is_chosen_by_chance(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 2)
+    broker.stop()
+    for name in ("t-0", "t-1"):
+        if not (second / name).exists():
+            shutil.copytree(first / name, second / name)
+    with pytest.raises(DuplicatePartitionError, match=r"t-\d is in"):
+        ManagedLogs(first, second)
+
+
+def test_plain_files_stop_the_start(tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("x")
+    (tmp_path / "no-number").write_text("x")
+    ManagedLogs(tmp_path).stop()
