@@ -1,6 +1,5 @@
 """DescribeConfigs and both forms of AlterConfigs, for topics and brokers, without a restart."""
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 
@@ -109,9 +108,7 @@ class AlterConfigsOperation:
         self, request: AlterConfigsRequest, _context: RequestContext
     ) -> Pending[AlterConfigsResponse]:
         """Change every resource; all changes of one are applied or none."""
-        return Pending(
-            asyncio.get_running_loop().create_task(self._alter_all(request)), holds_input=True
-        )
+        return self._services.begin(self._alter_all(request), holds_input=True)
 
     async def _alter_all(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         results: list[AlterConfigsResult] = []

@@ -6,8 +6,6 @@ Also unlike Kafka, a topic whose only cleanup policy is compact may be cut: peop
 something need it there as much as elsewhere.
 """
 
-import asyncio
-
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
@@ -37,7 +35,7 @@ class DeleteRecordsOperation:
         response = DeleteRecordsResponse(results)
         if all(result.error != ErrorCode.NONE for result in results):
             return response
-        return Pending(asyncio.get_running_loop().create_task(self._make_durable(response)))
+        return self._services.begin(self._make_durable(response), holds_input=False)
 
     def _delete(self, entry: DeleteRecordsPartition) -> DeleteRecordsResult:
         result = DeleteRecordsResult(entry.topic, entry.partition)

@@ -29,7 +29,7 @@ class DescribeLogDirsOperation:
         self, request: DescribeLogDirsRequest, _context: RequestContext
     ) -> Pending[DescribeLogDirsResponse]:
         """List sizes by directory; the free space is asked for in a worker, disks may be slow."""
-        return Pending(asyncio.get_running_loop().create_task(self._describe(request)))
+        return self._services.begin(self._describe(request), holds_input=False)
 
     async def _describe(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         wanted = None if request.partitions is None else set(request.partitions)

@@ -4,7 +4,6 @@ On brokers that allow it, asking for a topic by name with the create flag create
 ever does: not listing all topics, not asking without the flag, not fetching, no lookup of offsets.
 """
 
-import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -48,8 +47,7 @@ class MetadataOperation:
             missing = [name for name in dict.fromkeys(request.topics or ()) if self._is_free(name)]
             if missing:
                 creation = self._create_and_describe(missing, request, context)
-                task = asyncio.get_running_loop().create_task(creation)
-                return Pending(task, holds_input=True)
+                return self._services.begin(creation, holds_input=True)
         return self._describe(request, context, _NOTHING)
 
     def _is_free(self, name: str) -> bool:

@@ -39,7 +39,7 @@ def build_handlers(services: Services) -> Handlers:
         (api.ListOffsetsRequest, ListOffsetsOperation(services).handle),
         (api.DeleteRecordsRequest, DeleteRecordsOperation(services).handle),
         (api.MetadataRequest, metadata.handle),
-        (api.CreateTopicsRequest, CreateTopicsOperation(topic_changes).handle),
+        (api.CreateTopicsRequest, CreateTopicsOperation(services, topic_changes).handle),
         (api.CreatePartitionsRequest, CreatePartitionsOperation(services, topic_changes).handle),
         (api.DeleteTopicsRequest, DeleteTopicsOperation(services, topic_changes).handle),
         (api.DescribeConfigsRequest, DescribeConfigsOperation(services).handle),

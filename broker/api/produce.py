@@ -59,10 +59,9 @@ class ProduceOperation:
         entries = request.partitions
         for entry in entries:
             if self._is_costly(entry):
-                task = asyncio.get_running_loop().create_task(
-                    self._validate_apart(request, context)
+                return self._services.begin(
+                    self._validate_apart(request, context), holds_input=True
                 )
-                return Pending(task, holds_input=True)
         now_ms = self._services.clock.time_ms()
         results: list[ProducePartitionResult] = []
         waiting: _Waiting = []

@@ -1,9 +1,11 @@
 """What the operations of a broker stand on."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
+from seglog.broker.api.context import Pending, ResponseT
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.background import BackgroundWork
 from seglog.broker.partition.registry import PartitionRegistry
@@ -26,6 +28,7 @@ class Services:
         config: the broker's configuration as it is now; ``change_config`` replaces it.
         config_listeners: told of a new configuration, to take over the parts that they keep.
         changing: held by whoever changes topics or configurations, from the first check to the end.
+        works: what ``begin`` has started and is not finished.
     """
 
     config: BrokerConfig
@@ -39,6 +42,7 @@ class Services:
     background: BackgroundWork
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     config_listeners: list[ConfigListener] = field(default_factory=list)
+    works: "set[asyncio.Task[Any]]" = field(default_factory=set)
 
     @classmethod
     def build(
@@ -61,6 +65,26 @@ class Services:
         topics = TopicLifecycle(catalog, logs, partitions, workers.changes, clock)
         background = BackgroundWork(logs, partitions, workers, clock)
         return cls(config, clock, logs, catalog, workers, counters, partitions, topics, background)
+
+    def begin(
+        self, work: Coroutine[Any, Any, ResponseT], *, holds_input: bool
+    ) -> Pending[ResponseT]:
+        """Do something that takes time; it is finished even if the client goes away meanwhile.
+
+        A topic must not stay half created because a connection broke, and a batch that has arrived
+        is appended.
+        """
+        task = asyncio.get_running_loop().create_task(work)
+        self.works.add(task)
+        task.add_done_callback(self.works.discard)
+        return Pending(asyncio.shield(task), holds_input=holds_input)
+
+    async def finish_works(self, deadline_seconds: float) -> bool:
+        """Wait for what was begun, before the broker stops; False if the deadline passed first."""
+        if not self.works:
+            return True
+        _, late = await asyncio.wait(set(self.works), timeout=deadline_seconds)
+        return not late
 
     @property
     def cluster_id(self) -> str:

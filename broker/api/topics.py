@@ -5,7 +5,6 @@ for all requests of the broker (``Services.changing``), so that a check stays tr
 is done. What blocks runs in a worker.
 """
 
-import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -161,16 +160,17 @@ class TopicChanges:
 class CreateTopicsOperation:
     """Answers create-topics requests."""
 
-    __slots__ = ("_topic_changes",)
+    __slots__ = ("_services", "_topic_changes")
 
-    def __init__(self, topic_changes: TopicChanges) -> None:
+    def __init__(self, services: Services, topic_changes: TopicChanges) -> None:
+        self._services = services
         self._topic_changes = topic_changes
 
     def handle(
         self, request: CreateTopicsRequest, _context: RequestContext
     ) -> Pending[CreateTopicsResponse]:
         """Create every topic that is legal; each has its own result."""
-        return Pending(asyncio.get_running_loop().create_task(self._run(request)), holds_input=True)
+        return self._services.begin(self._run(request), holds_input=True)
 
     async def _run(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         return CreateTopicsResponse(
@@ -191,7 +191,7 @@ class CreatePartitionsOperation:
         self, request: CreatePartitionsRequest, _context: RequestContext
     ) -> Pending[CreatePartitionsResponse]:
         """Grow every topic that may grow; each has its own result."""
-        return Pending(asyncio.get_running_loop().create_task(self._run(request)), holds_input=True)
+        return self._services.begin(self._run(request), holds_input=True)
 
     async def _run(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         repeated = _repeated(topic.name for topic in request.topics)
@@ -224,7 +224,7 @@ class DeleteTopicsOperation:
         self, request: DeleteTopicsRequest, _context: RequestContext
     ) -> Pending[DeleteTopicsResponse]:
         """Delete every topic that exists, named or by id; each has its own result."""
-        return Pending(asyncio.get_running_loop().create_task(self._run(request)), holds_input=True)
+        return self._services.begin(self._run(request), holds_input=True)
 
     async def _run(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         results = [DeleteTopicResult(name) for name in request.names]
