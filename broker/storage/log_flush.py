@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFile
-from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
+from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.segment import LogSegment
@@ -111,13 +111,15 @@ class FlushTicket:
                 self._file_system.sync_directory(self._directory)
             if self.epochs is not None:
                 self.epochs.file.write(self.epochs.entries)
-        except MissingFileError as error:
-            # The whole log is being deleted.
-            logger.debug("%s: kept the recovery point: %s", self._directory, error)
-            return False
         except DiskFullError as error:
             # Recovery finds the epochs in the batches, as long as it scans them.
             logger.warning("%s: kept the recovery point: %s", self._directory, error)
+            return False
+        except FileError as error:
+            if self._file_system.exists(self._directory):
+                raise
+            # The whole log is being deleted; its folder was renamed under our hands.
+            logger.debug("%s: kept the recovery point: %s", self._directory, error)
             return False
         return True
 

@@ -112,6 +112,7 @@ def end_transaction(
     *,
     commit: bool,
     producer_epoch: int = 0,
+    leader_epoch: int = 0,
     committed: bool = True,
     now_ms: int = NOW_MS,
 ) -> AppendInfo:
@@ -124,7 +125,10 @@ def end_transaction(
         timestamp_ms=now_ms,
     )
     info = log.append(
-        memoryview(marker), now_ms=now_ms, leader_epoch=0, origin=AppendOrigin.COORDINATOR
+        memoryview(marker),
+        now_ms=now_ms,
+        leader_epoch=leader_epoch,
+        origin=AppendOrigin.COORDINATOR,
     )
     if committed:
         log.set_high_watermark(log.offsets.log_end)

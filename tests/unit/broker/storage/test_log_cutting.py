@@ -1,0 +1,238 @@
+"""What removes records from a log: retention, truncation, and the swap after a compaction."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.segment import LogSegment
+from seglog.config.log_config import LogConfig
+from support.log_builder import (
+    DAY_MS,
+    KEEP,
+    NOW_MS,
+    append,
+    append_many,
+    base_offsets,
+    end_transaction,
+    names_in,
+    offsets_of,
+    open_log,
+    read_all,
+    reopen,
+)
+from support.segment_builder import append as append_to_segment
+from support.segment_builder import batch as stored_batch
+
+SMALL = replace(KEEP, segment_bytes=2000, index_interval_bytes=200)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = open_log(tmp_path / "log", SMALL)
+    append_many(log, 60, step_ms=10)
+    return log
+
+
+def run_retention(log: Log, now_ms: int = NOW_MS) -> int:
+    """One pass; the number of segments that went."""
+    found = [segment for segment, _ in log.deletable_segments(now_ms)]
+    removed = log.delete_segments(found, now_ms)
+    for segment in removed:
+        segment.delete_files()
+    return len(removed)
+
+
+# ---- retention
+
+
+def test_expired_log_keeps_one_empty_segment_at_its_end(log: Log) -> None:
+    """RET-3, RET-13, RET-15."""
+    log.update_config(LogConfig(retention_ms=1000))
+    assert run_retention(log, NOW_MS + DAY_MS) > 2
+    assert base_offsets(log) == [60]
+    assert (log.offsets.log_start, log.offsets.log_end) == (60, 60)
+    assert run_retention(log, NOW_MS + 2 * DAY_MS) == 0
+    assert append(log).first_offset == 60
+    assert reopen(log, clean=False).offsets.log_start == 60
+
+
+def test_log_start_and_epochs_rise_with_the_first_segment(tmp_path: Path) -> None:
+    """RET-9, RET-10, RET-11."""
+    log = open_log(tmp_path / "log", SMALL)
+    for epoch in (0, 1, 2, 3):
+        append(log, leader_epoch=epoch)
+        append(log, leader_epoch=epoch)
+        log.roll(NOW_MS)
+    log.delete_records_before(5)
+    assert run_retention(log) == 2
+    assert log.offsets.log_start == 5
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(2, 5), (3, 6)]
+    assert names_in(log.directory, ".snapshot") == [f"{base:020d}.snapshot" for base in (4, 6, 8)]
+    assert names_in(log.directory, ".deleted") == []
+
+
+def test_delete_records_on_a_compacted_log_frees_whole_segments(tmp_path: Path) -> None:
+    """C013."""
+    log = open_log(tmp_path / "log", replace(SMALL, cleanup_policy=frozenset({"compact"})))
+    append_many(log, 105)
+    active = log.segments.active.base_offset
+    log.delete_records_before(active + 2)
+    run_retention(log)
+    assert base_offsets(log) == [active]
+    assert reopen(log, clean=True).offsets.log_start == active + 2
+
+
+def test_deciding_changes_nothing(log: Log) -> None:
+    """A dry run is the decision."""
+    log.update_config(LogConfig(retention_ms=0))
+    names = names_in(log.directory)
+    assert len(log.deletable_segments(NOW_MS + DAY_MS)) == len(log.segments)
+    assert names_in(log.directory) == names
+    assert log.offsets.log_start == 0
+
+
+def test_producers_survive_the_deletion_of_their_records(tmp_path: Path) -> None:
+    """IDEM-14."""
+    log = open_log(tmp_path / "log", SMALL)
+    append(log, producer_id=7, sequence=0)
+    log.delete_records_before(-1)
+    log.roll(NOW_MS)
+    run_retention(log)
+    assert append(log, producer_id=7, sequence=0).is_duplicate
+
+
+# ---- truncation
+
+
+@pytest.mark.parametrize("target", [0, 1, 17, 18, 19, 30, 59])
+def test_truncation_keeps_exactly_what_lies_below(log: Log, target: int) -> None:
+    """TRUNC-1, TRUNC-3 to TRUNC-5."""
+    log.flush()
+    assert log.truncate_to(target, NOW_MS)
+    offsets = log.offsets
+    assert offsets.log_end == offsets.high_watermark == offsets.recovery_point == target
+    assert offsets_of(read_all(log)) == list(range(target))
+    append_many(log, 3, step_ms=10)
+    assert offsets_of(read_all(log)) == list(range(target + 3))
+    found = log.offset_for_timestamp(NOW_MS + 10 * (target + 1))
+    assert found is not None
+    assert found.offset == target + 1
+    log = reopen(log, clean=False)
+    assert offsets_of(read_all(log)) == list(range(target + 3))
+
+
+def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path: Path) -> None:
+    """TRUNC-3, TRUNC-4: the end is where it was asked for."""
+    log = open_log(tmp_path / "log")
+    append(log, [b"a"] * 5)
+    append(log, [b"b"] * 5)
+    log.truncate_to(7, NOW_MS)
+    assert log.offsets.log_end == 7
+    assert offsets_of(read_all(log)) == [0, 1, 2, 3, 4]
+    assert append(log).first_offset == 7
+
+
+def test_truncation_at_or_above_the_end_changes_no_record(log: Log) -> None:
+    """TRUNC-1, TRUNC-10."""
+    assert not log.truncate_to(60, NOW_MS)
+    assert not log.truncate_to(1000, NOW_MS)
+    with pytest.raises(ValueError, match="-1"):
+        log.truncate_to(-1, NOW_MS)
+    assert offsets_of(read_all(log)) == list(range(60))
+
+
+def test_truncation_below_the_first_segment_restarts_the_log(log: Log) -> None:
+    """TRUNC-2, TRUNC-9."""
+    log.delete_records_before(40)
+    run_retention(log)
+    log.truncate_to(10, NOW_MS)
+    assert base_offsets(log) == [10]
+    assert (log.offsets.log_start, log.offsets.log_end) == (10, 10)
+    assert log.leader_epochs.entries == ()
+    assert names_in(log.directory, ".snapshot") == []
+    assert append(log).first_offset == 10
+
+
+def test_truncation_takes_epochs_producers_and_transactions_back(tmp_path: Path) -> None:
+    """TRUNC-6."""
+    log = open_log(tmp_path / "log", SMALL)
+    append(log, producer_id=7, sequence=0, leader_epoch=0)
+    append(log, producer_id=8, sequence=0, transactional=True, leader_epoch=0)
+    log.roll(NOW_MS)
+    append(log, producer_id=7, sequence=1, leader_epoch=1)
+    end_transaction(log, 8, commit=False, leader_epoch=1)
+    log.truncate_to(2, NOW_MS)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0)]
+    assert log.producer_state.open_transactions() == [(8, 1)]
+    assert log.aborted_transactions(0, 10) == []
+    assert append(log, producer_id=7, sequence=1).first_offset == 2
+
+
+def test_truncation_below_the_high_watermark_is_reported(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    """TRUNC-10."""
+    with caplog.at_level(logging.WARNING):
+        log.truncate_to(10, NOW_MS)
+    assert "truncation-below-high-watermark" in caplog.text
+
+
+# ---- swaps
+
+
+def cleaned_segment(log: Log, base_offset: int, offsets: list[int]) -> LogSegment:
+    """What a cleaner hands over."""
+    segment = LogSegment.create(
+        OsFileSystem(), log.directory, base_offset, log.config, NOW_MS, suffix=".cleaned"
+    )
+    append_to_segment(segment, *(stored_batch(offset) for offset in offsets))
+    segment.on_become_inactive()
+    segment.flush()
+    return segment
+
+
+def test_swap_puts_compacted_segments_in_place(log: Log) -> None:
+    """SEG-6."""
+    sources = log.segments.sealed()[:2]
+    third = list(log.segments)[2].base_offset
+    slice_in_flight = log.read(0, 100, isolation=FetchIsolation.LOG_END).slice
+    compacted = cleaned_segment(log, 0, [3, 20])
+    removed = log.replace_segments([compacted], sources)
+    assert removed == sources
+    for segment in removed:
+        segment.delete_files()
+    assert offsets_of(read_all(log)) == [3, 20, *range(third, 60)]
+    assert slice_in_flight is not None
+    assert slice_in_flight.read()[:8] == bytes(8)
+    slice_in_flight.release()
+    assert f"{sources[1].base_offset:020d}.snapshot" not in names_in(log.directory)
+    log = reopen(log, clean=False)
+    assert offsets_of(read_all(log)) == [3, 20, *range(third, 60)]
+
+
+def test_swap_of_a_source_that_retention_has_taken_keeps_the_rest(log: Log) -> None:
+    """SEG-7."""
+    sources = log.segments.sealed()[:2]
+    compacted = cleaned_segment(log, 0, [3, 20])
+    log.delete_records_before(sources[1].base_offset)
+    run_retention(log)
+    removed = log.replace_segments([compacted], sources)
+    assert removed == [sources[1]]
+    removed[0].delete_files()
+    assert offsets_of(read_all(log))[0] == 20
+    assert run_retention(log) == 0
+
+
+def test_swap_after_all_sources_have_gone_is_dropped(log: Log) -> None:
+    """SEG-7."""
+    sources = log.segments.sealed()[:2]
+    compacted = cleaned_segment(log, 0, [3, 20])
+    log.delete_records_before(-1)
+    run_retention(log)
+    assert log.replace_segments([compacted], sources) == []
+    assert names_in(log.directory, ".cleaned") == []
+    assert read_all(log) == []
