@@ -199,8 +199,11 @@ class PartitionMetadataFile:
             raise CorruptCheckpointError(self.path, f"{text!r} is no topic id")
         return topic_id
 
-    def write(self, topic_id: bytes) -> None:
-        """Replaces the content; durable when this returns."""
+    def write(self, topic_id: bytes, *, durable: bool = True) -> None:
+        """Replaces the content, or makes the file; on disk when this returns if ``durable``."""
         text = base64.urlsafe_b64encode(topic_id).decode("ascii").rstrip("=")
-        content = f"version: 0\ntopic_id: {text}"
-        self._file_system.replace_atomically(self.path, content.encode("ascii"))
+        content = f"version: 0\ntopic_id: {text}".encode("ascii")
+        if durable:
+            self._file_system.replace_atomically(self.path, content)
+        else:
+            self._file_system.write_file(self.path, content, sync=False)

@@ -183,7 +183,9 @@ class PartitionFolders:
             self.rename(log_dir, path, topic_partition, DirectoryState.STRAY)
         self._file_system.make_directory(path)
         metadata = PartitionMetadataFile(self._file_system, f"{path}/{PARTITION_METADATA}")
-        metadata.write(new.topic_id)
+        # Not synced: the catalog knows the id, and a start after a loss of power writes it anew.
+        # Two syncs for each of a thousand partitions would take seconds.
+        metadata.write(new.topic_id, durable=False)
         return load_log(
             self._file_system,
             path,
