@@ -205,7 +205,7 @@ class AsyncConsumer:
         self.stream.take(records, max_records)
         loop = asyncio.get_running_loop()
         deadline_s = None if timeout is None else loop.time() + timeout
-        while len(records) < max_records:
+        while len(records) < max_records and not self.stream.has_error:
             until_s = deadline_s
             if records and self._is_caught_up:
                 grace_s = loop.time() + READ_GRACE_S

@@ -57,6 +57,11 @@ class RecordStream:
         """Whether there is something to load from, or an error to raise."""
         return bool(self._chunks) or self._chunk is not None or self._deferred_error is not None
 
+    @property
+    def has_error(self) -> bool:
+        """Whether the next call of ``load`` or ``take`` raises what an earlier one held back."""
+        return self._deferred_error is not None
+
     def put(self, chunk: Chunk) -> None:
         """Add a chunk behind the others."""
         self._chunks.append(chunk)

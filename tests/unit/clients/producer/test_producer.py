@@ -134,13 +134,17 @@ async def test_an_error_that_nobody_saw_comes_out_of_flush(broker):
 async def test_leaving_a_with_block_tells_of_lost_records(broker):
     broker.create("topic")
     broker.script = refuse_produce
+
+    async def send_and_leave(failure=None):
+        async with AsyncProducer(broker.address) as producer:
+            await producer.send("topic", b"value")
+            if failure is not None:
+                raise failure
+
     with pytest.raises(InvalidRecordError):
-        async with AsyncProducer(broker.address) as producer:
-            await producer.send("topic", b"value")
+        await send_and_leave()
     with pytest.raises(LookupError):
-        async with AsyncProducer(broker.address) as producer:
-            await producer.send("topic", b"value")
-            raise LookupError
+        await send_and_leave(LookupError())
 
 
 async def test_records_that_time_out_while_closing_count_as_dropped(broker):
