@@ -10,6 +10,8 @@ from typing import Final
 
 import click
 
+from seglog.broker.version import VERSION
+
 _COMMANDS: Final[Mapping[str, str]] = {
     "serve": "seglog.broker.serve:serve",
     "dump-log": "seglog.broker.tools.dump_log:dump_log",
@@ -30,17 +32,15 @@ class _LazyGroup(click.Group):
         if place is None:
             return None
         module_name, _, attribute = place.partition(":")
-        command = getattr(importlib.import_module(module_name), attribute)
+        module = importlib.import_module(module_name)
+        command = getattr(module, attribute)
         assert isinstance(command, click.Command), place
         return command
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
-        # importlib.metadata is slow to import; a start of the daemon must not pay for it.
-        from importlib.metadata import version
-
-        click.echo(f"seglogd {version('seglog')}")
+        click.echo(f"seglogd {VERSION}")
         ctx.exit()
 
 

@@ -4,6 +4,7 @@ Exit status: 0 after a stop signal, 1 if the broker could not start or broke dow
 configuration is wrong.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -61,6 +62,9 @@ def serve(
         click.echo(f"seglogd: {error}", err=True)
         sys.exit(CONFIG_STATUS)
     set_up_logging(log_format, log_level)
+    # Nothing becomes garbage while modules are imported and logs are opened; looking for it takes a
+    # tenth of a start. The collector is switched on again when the broker is ready.
+    gc.disable()
     # The daemon's modules are imported only now: a mistake in the configuration shows at once.
     from seglog.broker.process import run_until_stopped
 

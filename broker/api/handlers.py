@@ -1,6 +1,6 @@
 """One table from the type of a request to the operation that answers it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from seglog.broker.api.context import RequestContext
@@ -29,6 +29,11 @@ class Handlers:
         if request_type in self._operations:
             raise ValueError(f"{request_type.__name__} is registered twice")
         self._operations[request_type] = operation
+
+    @property
+    def request_types(self) -> Collection[type]:
+        """The types that have an operation."""
+        return self._operations.keys()
 
     def handle(self, request: object, context: RequestContext) -> object:
         """Answer ``request``, or begin to."""

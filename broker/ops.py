@@ -1,0 +1,144 @@
+"""The pages for operators: metrics, health, readiness."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+from seglog.broker.api.services import Services
+from seglog.broker.listeners.network import Network
+from seglog.broker.listeners.ops_http import HttpAnswer, HttpRequest, Page
+from seglog.broker.metrics.broker_families import (
+    LogDirFigures,
+    broker_counter_families,
+    cluster_families,
+    log_dir_families,
+    partition_families,
+    topic_families,
+)
+from seglog.broker.metrics.exposition import CONTENT_TYPE, MetricsPage, RunInThread
+from seglog.broker.metrics.families import Family, gauge
+from seglog.broker.metrics.loop_lag import LoopLag
+from seglog.broker.metrics.network_families import (
+    connection_families,
+    request_families,
+    traffic_families,
+)
+from seglog.broker.status import BrokerStatus
+
+FamilySource = Callable[[], list[Family]]
+_OK: Final = "200 OK"
+_UNAVAILABLE: Final = "503 Service Unavailable"
+
+
+class OpsPages:
+    """Answers ``/metrics``, ``/healthz`` and ``/readyz`` from the start on.
+
+    Args:
+        status: of the broker.
+        loop_lag: of its event loop.
+        run: runs a blocking function in a thread.
+
+    Attributes:
+        sources: what ``/metrics`` is made of; parts of the broker are added as they come up.
+    """
+
+    def __init__(self, status: BrokerStatus, loop_lag: LoopLag, run: RunInThread) -> None:
+        self.sources: list[FamilySource] = [self._own_families]
+        self._status = status
+        self._loop_lag = loop_lag
+        self._metrics = MetricsPage(self._read, run)
+
+    def pages(self) -> dict[str, Page]:
+        """The pages by path."""
+        return {"/metrics": self._show_metrics, "/healthz": self._health, "/readyz": self._ready}
+
+    def _read(self) -> list[Family]:
+        return [family for source in self.sources for family in source()]
+
+    async def _show_metrics(self, request: HttpRequest) -> HttpAnswer:
+        body = await self._metrics.render(compressed=request.accepts_gzip)
+        return HttpAnswer(_OK, body, CONTENT_TYPE, "gzip" if request.accepts_gzip else "")
+
+    async def _health(self, _request: HttpRequest) -> HttpAnswer:
+        """Alive: the event loop runs, also during recovery; not so once nothing can be served."""
+        if self._status.failure is not None:
+            return HttpAnswer(_UNAVAILABLE, f"{self._status.failure}\n".encode())
+        return HttpAnswer(_OK, b"ok\n")
+
+    async def _ready(self, _request: HttpRequest) -> HttpAnswer:
+        """Ready: recovery is done and requests are served."""
+        if self._status.is_ready:
+            return HttpAnswer(_OK, b"ready\n")
+        return HttpAnswer(_UNAVAILABLE, f"{self._status.state.name.lower()}\n".encode())
+
+    def _own_families(self) -> list[Family]:
+        status, lag = self._status, self._loop_lag
+        return [
+            gauge("kafka_server_kafkaserver_brokerstate", "1 starting, 3 running, 7 stopping.").add(
+                int(status.state)
+            ),
+            gauge("seglog_uptime_seconds", "Since the start began.").add(
+                time.monotonic() - status.started_at
+            ),
+            gauge("seglog_start_seconds", "How long the start took, recovery included.").add(
+                status.start_seconds
+            ),
+            gauge("seglog_event_loop_lag_seconds", "How late the event loop was last.").add(
+                lag.last_seconds
+            ),
+            gauge("seglog_event_loop_lag_max_seconds", "The same, worst since last asked.").add(
+                lag.take_max_seconds()
+            ),
+        ]
+
+
+def network_source(network: Network) -> FamilySource:
+    """Metrics of listeners, connections and requests."""
+
+    def read() -> list[Family]:
+        return [
+            *request_families(network.requests.all()),
+            *connection_families(network.listeners),
+            *traffic_families(network.listeners),
+        ]
+
+    return read
+
+
+def services_source(services: Services) -> FamilySource:
+    """Metrics of topics, partitions and data directories."""
+
+    def read() -> list[Family]:
+        partitions = services.partitions.all()
+        per_partition = services.config.metrics_per_partition
+        sizes = {topic.name: topic.partition_count for topic in services.catalog.topics()}
+        offline = len(services.logs.offline_partitions)
+        families = [
+            *topic_families(services.counters),
+            *broker_counter_families(services.counters),
+            *cluster_families(partitions, offline, sizes),
+            *log_dir_families(_log_dirs(services)),
+        ]
+        if per_partition:
+            families += partition_families(partitions)
+        return families
+
+    return read
+
+
+def _log_dirs(services: Services) -> list[LogDirFigures]:
+    figures = []
+    for log_dir in services.logs.log_dirs:
+        total, free = _space_of(log_dir.path) if log_dir.is_online else (None, None)
+        figures.append(LogDirFigures(log_dir.path, total, free))
+    return figures
+
+
+def _space_of(path: str) -> tuple[int | None, int | None]:
+    try:
+        statistics = os.statvfs(path)
+    except OSError:
+        return None, None
+    unit = statistics.f_frsize
+    return statistics.f_blocks * unit, statistics.f_bavail * unit

@@ -1,0 +1,143 @@
+"""The daemon as a process: event loop, signals, exit status."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from seglog.broker.app import Broker
+from seglog.broker.listeners.network import AddressUnavailableError
+from seglog.broker.service_manager import notify
+from seglog.broker.storage.errors import StorageError
+from seglog.config import BrokerConfig, ConfigError
+
+logger = logging.getLogger(__name__)
+
+FAILED_STATUS: Final = 1
+CONFIG_STATUS: Final = 2
+_SWITCH_SECONDS: Final = 0.001
+"""How long a thread may keep the interpreter while the loop waits for it; 5 ms by default, which
+the loop would wait after each of its system calls while metrics are rendered."""
+
+LoadConfig = Callable[[], BrokerConfig]
+
+
+def run_until_stopped(config: BrokerConfig, load_config: LoadConfig) -> int:
+    """Run a broker until a signal ends it; returns the exit status.
+
+    Args:
+        config: of the broker.
+        load_config: reads it again, for SIGHUP.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_Daemon(config, load_config).run())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None  # the event loop of the standard library does it too, more slowly
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class _Daemon:
+    """A broker, and what signals do to it."""
+
+    def __init__(self, config: BrokerConfig, load_config: LoadConfig) -> None:
+        self._config = config
+        self._load_config = load_config
+        self._broker: Broker | None = None
+        self._stop_asked = asyncio.Event()
+
+    async def run(self) -> int:
+        """Start, wait for the end, stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ask_to_stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        broker = self._broker = Broker(self._config)
+        stop_asked = loop.create_task(self._stop_asked.wait(), name="stop-signal")
+        starting = loop.create_task(broker.start(), name="start")
+        await asyncio.wait([starting, stop_asked], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            return await _give_up_start(starting)
+        status = _status_of_start(starting)
+        if status is not None:
+            stop_asked.cancel()
+            return status
+        # What a start has made stays; the collector need never look at it again.
+        gc.freeze()
+        gc.enable()
+        _announce(broker)
+        broker.failed.add_done_callback(lambda _: self._stop_asked.set())
+        await stop_asked
+        notify("STOPPING=1")
+        if broker.failed.done():
+            logger.error('event=cannot-go-on reason="%s"', broker.failed.result())
+        await broker.stop()
+        return FAILED_STATUS if broker.failed.done() else 0
+
+    def _ask_to_stop(self, number: signal.Signals) -> None:
+        if self._stop_asked.is_set():
+            logger.info("event=signal signal=%s ignored=already-stopping", number.name)
+            return
+        logger.info("event=signal signal=%s", number.name)
+        self._stop_asked.set()
+
+    def _reload(self) -> None:
+        """SIGHUP: read the configuration again, and apply what may change at run time."""
+        broker = self._broker
+        if broker is None or not broker.status.is_ready:
+            logger.info("event=signal signal=SIGHUP ignored=not-running")
+            return
+        try:
+            broker.reload(self._load_config())
+        except ConfigError as error:
+            logger.warning('event=config-not-reloaded error="%s"', error)
+
+
+async def _give_up_start(starting: "asyncio.Task[None]") -> int:
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+    return 0
+
+
+def _status_of_start(starting: "asyncio.Task[None]") -> int | None:
+    """The exit status of a start that failed, with one line about it; None if it went well."""
+    error = starting.exception()
+    match error:
+        case None:
+            return None
+        case ConfigError():
+            status = CONFIG_STATUS
+        case AddressUnavailableError() | StorageError():
+            status = FAILED_STATUS
+        case _:
+            logger.error("event=start-failed", exc_info=error)
+            return FAILED_STATUS
+    print(f"seglogd: {error}", file=sys.stderr, flush=True)  # noqa: T201 - for who started it
+    return status
+
+
+def _announce(broker: Broker) -> None:
+    """Tell scripts and the service manager that requests are served, and where."""
+    listeners = ",".join(
+        str(listener.endpoint._replace(port=listener.port)) for listener in broker.network.listeners
+    )
+    line = (
+        f"seglogd ready port={broker.port} listeners={listeners} "
+        f"metrics_port={broker.metrics_port or '-'} pid={os.getpid()} "
+        f"seconds={broker.status.start_seconds:.3f}\n"
+    )
+    with contextlib.suppress(OSError):  # nobody may be reading any more
+        os.write(sys.stdout.fileno(), line.encode())
+    notify("READY=1")
