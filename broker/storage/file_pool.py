@@ -129,6 +129,40 @@ class HandlePool:
                 handle.retire()
 
 
+class Pooled(Generic[T]):
+    """A descriptor or map of one owner that is open when it is needed.
+
+    Args:
+        open_value: opens it; raises ``OSError``.
+        close: closes what was opened.
+    """
+
+    __slots__ = ("_close", "_handle", "_open_value", "_pool")
+
+    def __init__(
+        self, pool: HandlePool, open_value: Callable[[], T], close: Callable[[T], None]
+    ) -> None:
+        self._pool = pool
+        self._open_value = open_value
+        self._close = close
+        self._handle: Handle[T] | None = None
+
+    def pin(self) -> Handle[T]:
+        """The open value, kept until ``unpin``; raises what ``open_value`` raises."""
+        handle = self._handle
+        if handle is not None and handle.try_pin():
+            return handle
+        handle = self._handle = self._pool.open(self, self._open_value, self._close)
+        return handle
+
+    def drop(self) -> None:
+        """Closes the value, now or with the last ``unpin``; ``pin`` opens it anew."""
+        self._pool.forget(self)
+        if self._handle is not None:
+            self._handle.retire()
+            self._handle = None
+
+
 def default_limit() -> int:
     """A third of the descriptors this process may open: the rest is for sockets."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)

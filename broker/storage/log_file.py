@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seglog.broker.storage.errors import FileError, StorageError, error_from_os, sync_error
-from seglog.broker.storage.file_pool import Handle, HandlePool
+from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 
@@ -25,9 +25,8 @@ class LogFile:
 
     __slots__ = (
         "_calls",
-        "_handle",
+        "_descriptor",
         "_is_closed",
-        "_pool",
         "_preallocated",
         "broken",
         "has_unsynced_bytes",
@@ -48,8 +47,7 @@ class LogFile:
         self.size = size
         self.broken: StorageError | None = None
         self._calls = calls
-        self._pool = pool
-        self._handle: Handle[int] | None = None
+        self._descriptor = Pooled(pool, self._open, calls.close)
         self._preallocated = preallocated
         self._is_closed = False
         self.has_unsynced_bytes = True  # of a file that was there before, nobody knows
@@ -63,17 +61,15 @@ class LogFile:
         Raises:
             FileError: it cannot be opened, or this object was closed.
         """
-        handle = self._handle
-        if handle is not None and handle.try_pin():
-            return handle
         if self._is_closed:
             raise FileError("open", self.path, "this file was closed")
         try:
-            handle = self._pool.open(self, lambda: self._calls.open(self.path), self._calls.close)
+            return self._descriptor.pin()
         except OSError as error:
             raise error_from_os("open", self.path, error) from error
-        self._handle = handle
-        return handle
+
+    def _open(self) -> int:
+        return self._calls.open(self.path)
 
     def append(self, data: Buffer | Sequence[Buffer]) -> int:
         """Writes at the end and returns the position where ``data`` begins.
@@ -218,10 +214,7 @@ class LogFile:
     def close(self) -> None:
         """Lets go of the descriptor, once the slices in flight are done. Idempotent."""
         self._is_closed = True
-        self._pool.forget(self)
-        if self._handle is not None:
-            self._handle.retire()
-            self._handle = None
+        self._descriptor.drop()
 
 
 class FileSlice:

@@ -28,6 +28,17 @@ class MappedIndex:
         create: make the file, at its full size.
     """
 
+    __slots__ = (
+        "_entries",
+        "_file",
+        "_file_system",
+        "_is_loaded",
+        "_last",
+        "base_offset",
+        "has_unsynced_changes",
+        "max_entries",
+    )
+
     ENTRY: ClassVar[Struct]
     RESERVED_ENTRIES: ClassVar[int] = 0
 
@@ -50,8 +61,8 @@ class MappedIndex:
         self._last: tuple[int, int] | None = None
         self._is_loaded = create
         self.has_unsynced_changes = False
-        if create:
-            self._file.reserve(0)
+        if create and self.RESERVED_ENTRIES:
+            self._file.write(0, b"")  # the block of the first slot
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r}, entries={self._entries})"

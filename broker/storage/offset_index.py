@@ -23,6 +23,8 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(MappedIndex):
     """Offset to file position, sparse; see ``MappedIndex`` for opening and life cycle."""
 
+    __slots__ = ()
+
     ENTRY: ClassVar[Struct] = Struct(">ii")
 
     @property

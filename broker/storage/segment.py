@@ -39,6 +39,21 @@ class LogSegment:
         created_ms: when the segment was made, or opened by this process.
     """
 
+    __slots__ = (
+        "_config",
+        "_file_system",
+        "_first_batch_timestamp",
+        "_indexes",
+        "_next_offset",
+        "base_offset",
+        "created_ms",
+        "files",
+        "log",
+        "offset_index",
+        "time_index",
+        "transaction_index",
+    )
+
     def __init__(
         self, file_system: FileSystem, files: SegmentFiles, config: LogConfig, created_ms: int,
         *, is_new: bool,

@@ -32,6 +32,18 @@ class SegmentFiles:
         preallocate_bytes: the size at which a new data file is made.
     """
 
+    __slots__ = (
+        "_file_system",
+        "base_offset",
+        "directory",
+        "is_closed",
+        "log",
+        "offset_index",
+        "suffix",
+        "time_index",
+        "transaction_index",
+    )
+
     def __init__(
         self,
         file_system: FileSystem,

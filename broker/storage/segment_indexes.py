@@ -45,6 +45,19 @@ class SegmentIndexes:
         max_timestamp_offset: the last offset of the batch that carries it.
     """
 
+    __slots__ = (
+        "_base_offset",
+        "_files",
+        "_indexed_position",
+        "_log",
+        "_offset_index",
+        "_time_index",
+        "interval_bytes",
+        "is_loaded",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+    )
+
     def __init__(self, files: SegmentFiles, interval_bytes: int, *, is_new: bool) -> None:
         self.interval_bytes = interval_bytes
         self.is_loaded = is_new

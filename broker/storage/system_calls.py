@@ -7,7 +7,6 @@ make one of them fail, and so exercises the real rules. All methods raise ``OSEr
 
 # ruff: noqa: ARG002  # the paths are for subclasses that record calls or make them fail
 
-import errno
 import mmap
 import os
 import sys
@@ -18,7 +17,6 @@ from seglog.protocol.types import Buffer
 
 FILE_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o755
-_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 # Data and size are what matters; fdatasync spares the journal entry for the modification time.
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -47,24 +45,6 @@ class SystemCalls:
     ) -> int:
         """Writes several buffers, one after the other, at ``position``."""
         return os.pwritev(descriptor, data, position)
-
-    def write_mapped(self, path: str, mapping: mmap.mmap, data: bytes, position: int) -> None:
-        """Stores into a map; the caller has seen to it that the disk block exists."""
-        mapping[position : position + len(data)] = data
-
-    def allocate(self, path: str, position: int, length: int) -> None:
-        """Reserves disk blocks inside the file, so that storing into a map cannot fail.
-
-        Does nothing on file systems that cannot do it.
-        """
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.posix_fallocate(descriptor, position, length)
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-        finally:
-            os.close(descriptor)
 
     def truncate(self, path: str, size: int) -> None:
         """Cuts the file, or lengthens it with a hole."""
@@ -117,12 +97,12 @@ class SystemCalls:
         os.close(descriptor)
 
     def map(self, path: str, size: int) -> mmap.mmap:
-        """The first ``size`` bytes of a file as shared memory."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        """The first ``size`` bytes of a file as shared memory, to read only."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if sys.version_info >= (3, 13):
-                return mmap.mmap(descriptor, size, trackfd=False)
-            return mmap.mmap(descriptor, size)
+                return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False)
+            return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
         finally:
             os.close(descriptor)
 

@@ -26,6 +26,8 @@ class TimestampOffset(NamedTuple):
 class TimeIndex(MappedIndex):
     """Greatest timestamp so far to offset, sparse; see ``MappedIndex`` for the life cycle."""
 
+    __slots__ = ()
+
     ENTRY: ClassVar[Struct] = Struct(">qi")
     RESERVED_ENTRIES: ClassVar[int] = 1
 

@@ -28,6 +28,14 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The aborted transactions of one segment; the file is read once, when somebody asks."""
 
+    __slots__ = (
+        "_entries",
+        "_file",
+        "_file_system",
+        "base_offset",
+        "path",
+    )
+
     def __init__(
         self, file_system: FileSystem, path: str, base_offset: int, *, create: bool = False
     ) -> None:

@@ -149,7 +149,7 @@ def test_failed_call_loses_or_adds_batches(
         assert again.recover() == 0
         assert again.next_offset() == 3 * (len(content) // len(BATCHES[0]))
         again.close()
-    assert failures > total // 2
+    assert failures > total // 3  # index entries may be left out
 
 
 def test_full_disk_loses_acknowledged_batches(tmp_path: Path) -> None:

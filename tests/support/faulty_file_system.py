@@ -105,13 +105,6 @@ class FaultyCalls(SystemCalls):
         granted = self._take_space(max(wanted, 1), path)
         return super().write(path, descriptor, joined[:granted], position)
 
-    def allocate(self, path: str, position: int, length: int) -> None:
-        self._attempt("allocate", path)
-        if self.free_bytes is not None and self.free_bytes < length:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        self._take_space(length, path)
-        super().allocate(path, position, length)
-
     def truncate(self, path: str, size: int) -> None:
         self._attempt("truncate", path)
         super().truncate(path, size)

@@ -6,7 +6,6 @@ much as ``keep`` says. Content is durable after a sync of the file, a name after
 its directory (as POSIX has it, and stricter than ext4 is).
 """
 
-import mmap
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -79,10 +78,6 @@ class RecordingCalls(SystemCalls):
         written = super().write_vector(path, descriptor, data, position)
         self._note("write", path, position, b"".join(data)[:written])
         return written
-
-    def write_mapped(self, path: str, mapping: mmap.mmap, data: bytes, position: int) -> None:
-        super().write_mapped(path, mapping, data, position)
-        self._note("write", path, position, data)
 
     def truncate(self, path: str, size: int) -> None:
         super().truncate(path, size)

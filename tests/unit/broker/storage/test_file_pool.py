@@ -43,7 +43,8 @@ def test_a_thousand_files_exhaust_the_descriptors(tmp_path: Path) -> None:
         for number, (file, index) in enumerate(zip(files, indexes, strict=True)):
             file.append(b"%06d" % number)
             index.append(round_number + 1, number)
-            assert open_descriptors(tmp_path) <= 40
+            if number % 100 == 0:
+                assert open_descriptors(tmp_path) <= 40
     for number, (file, index) in enumerate(zip(files, indexes, strict=True)):
         assert file.read(0, 12) == b"%06d" % number * 2
         assert index.lookup(5) == (2, number)

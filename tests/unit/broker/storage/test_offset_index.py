@@ -184,19 +184,20 @@ def test_missing_index_looks_empty(path: Path) -> None:
 
 
 def test_full_disk_kills_the_process(path: Path) -> None:
-    """C028: a store into a hole of a map would raise SIGBUS; the block is reserved first."""
+    """C028: a store into a hole of a map would raise SIGBUS; a write says what is missing."""
     file_system = FaultyFileSystem()
     index = OffsetIndex(file_system, str(path), 0, 4096 * 8, create=True)
-    for number in range(1, 512):
+    for number in range(1, 11):
         index.append(number, number)
-    file_system.calls.free_bytes = 100
-    with pytest.raises(DiskFullError, match="reserve space"):
-        index.append(512, 512)  # the block of the entry behind it cannot be had
-    assert index.entries == 511
-    assert index.lookup(600) == (511, 511)
+    for free in (0, 1, 8, 15):  # an entry and the slot behind it are 16 bytes
+        file_system.calls.free_bytes = free
+        with pytest.raises(DiskFullError, match="write to"):
+            index.append(11, 11)
+        assert index.entries == 10
+        assert index.lookup(600) == (10, 10)
     file_system.calls.free_bytes = None
-    index.append(512, 512)
-    assert index.lookup(600) == (512, 512)
+    index.append(12, 12)
+    assert list(index.iterate())[9:] == [(10, 10), (12, 12)]
 
 
 def test_whole_preallocated_index_takes_disk_space(path: Path) -> None:

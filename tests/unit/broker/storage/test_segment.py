@@ -134,18 +134,19 @@ def test_full_disk_leaves_a_part_of_an_append(tmp_path: Path) -> None:
 
 
 def test_index_without_space_fails_an_append(tmp_path: Path) -> None:
-    """Indexes are sparse: an entry that finds no disk block is left out, the data is served."""
+    """Indexes are sparse: an entry that finds no space is left out, the data is served."""
     file_system = FaultyFileSystem()
     config = LogConfig(index_interval_bytes=0, segment_index_bytes=8192)
     segment = new_segment(file_system, tmp_path, config=config)
-    file_system.calls.fail("allocate", error=28, times=None, path_part=".index")
-    fill(segment, 600)
-    assert segment.offset_index.entries == 511
-    for offset in (0, 511, 555, 599):
+    fill(segment, 100)
+    file_system.calls.fail("write", error=28, times=None, path_part=".index")
+    fill(segment, 400, first_offset=100)
+    assert segment.offset_index.entries == 99
+    for offset in (0, 99, 100, 300, 499):
         assert headers_in(read(segment, offset, 1) or b"")[0].base_offset == offset
     file_system.calls.heal()
-    fill(segment, 1, first_offset=600)
-    assert segment.offset_index.last_entry == (600, 600 * 95)
+    fill(segment, 1, first_offset=500)
+    assert segment.offset_index.last_entry == (500, 500 * 95)
     segment.close()
 
 
@@ -413,12 +414,11 @@ def test_preallocated_segment_keeps_zeros(file_system: OsFileSystem, tmp_path: P
 def test_failed_creation_leaves_files(tmp_path: Path) -> None:
     """C028: a roll on a full disk can be tried again."""
     file_system = FaultyFileSystem()
-    for operation in ("create", "allocate"):
-        for skip in range(3 if operation == "create" else 2):
-            file_system.calls.fail(operation, error=28, skip=skip)
-            with pytest.raises(DiskFullError):
-                new_segment(file_system, tmp_path)
-            assert list(tmp_path.iterdir()) == []
+    for operation, skip in (("create", 0), ("create", 1), ("create", 2), ("write", 0)):
+        file_system.calls.fail(operation, error=28, skip=skip)
+        with pytest.raises(DiskFullError):
+            new_segment(file_system, tmp_path)
+        assert list(tmp_path.iterdir()) == []
     new_segment(file_system, tmp_path).close()
 
 
