@@ -21,8 +21,10 @@ class TopicCounters:
         fetch_requests: partition entries of answered fetch requests, failed ones too.
         failed_fetch_requests: partition entries that were answered with an error.
         invalid_records: batches refused for what is in them (checksum, structure, timestamps).
-        future_records: batches whose greatest timestamp was later than the broker's clock.
-        expired_records: batches whose greatest timestamp was already past retention on arrival.
+        future_records: records of batches whose greatest timestamp lay ahead of the broker's clock;
+            retention by time keeps them longer than anybody expects.
+        expired_records: records of batches that were past ``retention.ms`` when they arrived, for
+            example because their timestamps are in seconds; the next retention pass may take them.
     """
 
     __slots__ = (

@@ -237,6 +237,13 @@ class Partition:
         self.fetch_waiters.recount()
         return low_watermark
 
+    def replicas_moved(self) -> None:
+        """Look at the replicas again after one of them has caught up."""
+        log = self.log
+        if log.set_high_watermark(self.replicas.high_watermark(log.offsets.log_end)):
+            self._commit_waiters.advance(log.offsets.high_watermark)
+            self.fetch_waiters.recount()
+
     def close(self, error: Exception) -> None:
         """Let everything go that waits; readers look again and find what happened."""
         self.is_closed = True

@@ -1,0 +1,134 @@
+"""The tasks of the scheduler, driven by hand."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from seglog.broker.storage.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.files import OsFileSystem
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import TopicPartition
+from support.broker_parts import NOW_MS, BrokerParts, batch_of
+from support.fake_clock import FakeClock, ManualScheduler
+
+MINUTE_MS = 60_000
+
+
+class Setup(NamedTuple):
+    broker: BrokerParts
+    scheduler: ManualScheduler
+
+    def checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint file of the data directory says."""
+        return dict(OffsetCheckpointFile(OsFileSystem(), f"{self.broker.log_dir}/{name}").read())
+
+    def files_of(self, partition: str) -> list[str]:
+        """The data files of a partition's folder."""
+        return sorted(
+            name for name in os.listdir(self.broker.log_dir / partition) if ".log" in name
+        )
+
+
+@pytest.fixture
+async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
+    """A broker whose tasks are scheduled; topic ``t`` has three sealed segments."""
+    clock = FakeClock(NOW_MS)
+    settings = {
+        "log.retention.check.interval.ms": "10000",
+        "log.flush.scheduler.interval.ms": "1000",
+        "log.initial.task.delay.ms": "500",
+    }
+    broker = await BrokerParts.start(tmp_path, settings, clock=clock)
+    scheduler = ManualScheduler(clock)
+    broker.services.background.schedule(scheduler, broker.services.config)
+    yield Setup(broker, scheduler)
+    await broker.stop()
+
+
+async def fill(setup: Setup, configs: dict[str, str]) -> None:
+    await setup.broker.create_topic("t", 1, {"segment.bytes": "1000", **configs})
+    for _ in range(8):
+        await setup.broker.produce([("t", 0, batch_of(bytes(400)))])
+    await setup.broker.quiet()
+
+
+async def test_tasks_have_kafkas_names(setup: Setup) -> None:
+    """DESIGN decision 8"""
+    assert setup.scheduler.task_names == [
+        "delete-file",
+        "disk-guard",
+        "high-watermark-checkpoint",
+        "kafka-log-flusher",
+        "kafka-log-retention",
+        "kafka-log-start-offset-checkpoint",
+        "kafka-recovery-point-checkpoint",
+    ]
+
+
+async def test_expired_segments_vanish_at_once_and_their_files_after_the_delay(
+    setup: Setup,
+) -> None:
+    """RET-5, RET-12, RET-14"""
+    await fill(setup, {"retention.ms": "5000", "file.delete.delay.ms": "30000"})
+    await setup.scheduler.advance(4000)
+    assert setup.broker.offsets("t", 0) == (0, 8)
+    await setup.scheduler.advance(7000)
+    assert setup.broker.offsets("t", 0) == (8, 8)
+    assert len([name for name in setup.files_of("t-0") if name.endswith(".deleted")]) == 4
+    await setup.scheduler.advance(28_000)
+    assert len([name for name in setup.files_of("t-0") if name.endswith(".deleted")]) == 4
+    await setup.scheduler.advance(4000)
+    assert setup.files_of("t-0") == [f"{8:020}.log"]
+
+
+async def test_retention_wakes_readers_below_the_new_log_start(setup: Setup) -> None:
+    await fill(setup, {"retention.ms": "5000"})
+    parked = setup.broker.begin_fetch([("t", 0, 0)], max_wait_ms=MINUTE_MS, min_bytes=10**6)
+    await setup.scheduler.advance(11_000)
+    response = await parked.future
+    assert response.partitions[0].error == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert response.partitions[0].log_start_offset == 8
+
+
+async def test_fetch_in_flight_finishes_on_a_segment_that_is_deleted(setup: Setup) -> None:
+    """READ-13"""
+    await fill(setup, {"retention.ms": "5000", "file.delete.delay.ms": "0"})
+    response = await setup.broker.fetch([("t", 0, 0)])
+    await setup.scheduler.advance(12_000)
+    assert setup.files_of("t-0") == [f"{8:020}.log"]
+    assert setup.broker.values_of(response.partitions[0]) == [bytes(400)] * 2
+
+
+async def test_records_are_synced_when_flush_ms_has_passed(setup: Setup) -> None:
+    """FLUSH-1"""
+    await setup.broker.create_topic("t", 1, {"flush.ms": "3000"})
+    await setup.broker.produce([("t", 0, batch_of(b"x"))])
+    await setup.scheduler.advance(2900)
+    await setup.broker.quiet()
+    assert setup.broker.log("t", 0).offsets.recovery_point == 0
+    await setup.scheduler.advance(2000)
+    await setup.broker.quiet()
+    assert setup.broker.log("t", 0).offsets.recovery_point == 1
+
+
+async def test_checkpoints_are_written_at_their_times(setup: Setup) -> None:
+    """FLUSH-5, HW-8"""
+    await fill(setup, {})
+    name = TopicPartition("t", 0)
+    await setup.scheduler.advance(6000)
+    assert setup.checkpoint("replication-offset-checkpoint") == {name: 8}
+    assert setup.checkpoint("recovery-point-offset-checkpoint") == {name: 6}
+    setup.broker.partition("t", 0).delete_records_before(3)
+    await setup.scheduler.advance(MINUTE_MS)
+    assert setup.checkpoint("log-start-offset-checkpoint") == {name: 3}
+
+
+async def test_acknowledged_deletion_is_in_the_checkpoint(setup: Setup) -> None:
+    """Concurrent deletions, each durable when it is answered."""
+    await fill(setup, {})
+    for offset in (1, 3, 5):
+        await setup.broker.delete_records("t", 0, offset)
+        assert setup.checkpoint("log-start-offset-checkpoint") == {TopicPartition("t", 0): offset}

@@ -1,0 +1,134 @@
+"""What a partition promises with an acknowledgement, with replicas that lag behind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.api.context import Pending
+from seglog.broker.partition.partition import Partition
+from seglog.protocol.api import ProducePartition, ProduceRequest
+from seglog.protocol.errors import ErrorCode
+from support.broker_parts import CONTEXT, NOW_MS, BrokerParts, batch_of
+
+
+class LaggingReplicas:
+    """Two replicas in sync, one of which has everything below ``follower_end``."""
+
+    in_sync_count = 2
+
+    def __init__(self) -> None:
+        self.follower_end = 0
+        self.replica_ids = [0, 1]
+        self.in_sync_ids = [0, 1]
+
+    def high_watermark(self, log_end_offset: int) -> int:
+        return min(self.follower_end, log_end_offset)
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerParts]:
+    """A broker with one topic."""
+    parts = await BrokerParts.start(tmp_path)
+    await parts.create_topic("t", 1, {"min.insync.replicas": "2"})
+    yield parts
+    await parts.stop()
+
+
+@pytest.fixture
+def lagging(broker: BrokerParts) -> LaggingReplicas:
+    """The replicas of the topic's partition from now on."""
+    replicas = LaggingReplicas()
+    broker.partition("t", 0).replicas = replicas
+    return replicas
+
+
+def catch_up(partition: Partition, replicas: LaggingReplicas, offset: int) -> None:
+    replicas.follower_end = offset
+    partition.replicas_moved()
+
+
+def produce(broker: BrokerParts, acks: int, timeout_ms: int = 60_000) -> object:
+    request = ProduceRequest(acks, timeout_ms, [ProducePartition("t", 0, batch_of(b"x", b"y"))])
+    return broker.handlers.handle(request, CONTEXT)
+
+
+async def test_acks_all_waits_for_the_replicas_and_acks_1_does_not(
+    broker: BrokerParts, lagging: LaggingReplicas
+) -> None:
+    """DESIGN decision 11: nothing may assume that high watermark = log end."""
+    assert not isinstance(produce(broker, 1), Pending)
+    pending = produce(broker, -1)
+    assert isinstance(pending, Pending)
+    catch_up(broker.partition("t", 0), lagging, 3)
+    await broker.quiet()
+    assert not pending.future.done()
+    catch_up(broker.partition("t", 0), lagging, 4)
+    response = await pending.future
+    assert (response.partitions[0].error, response.partitions[0].base_offset) == (0, 2)
+
+
+async def test_acks_all_times_out_while_a_replica_lags(
+    broker: BrokerParts, lagging: LaggingReplicas
+) -> None:
+    pending = produce(broker, -1, timeout_ms=2)
+    assert isinstance(pending, Pending)
+    (result,) = (await pending.future).partitions
+    assert (result.error, result.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    catch_up(broker.partition("t", 0), lagging, 2)
+
+
+async def test_readers_see_only_what_all_replicas_have(
+    broker: BrokerParts, lagging: LaggingReplicas
+) -> None:
+    """READ-2, HW-7"""
+    parked = broker.begin_fetch([("t", 0, 0)], max_wait_ms=60_000)
+    produce(broker, 1)
+    await broker.quiet()
+    assert not parked.future.done()
+    catch_up(broker.partition("t", 0), lagging, 2)
+    response = await parked.future
+    assert response.partitions[0].high_watermark == 2
+    assert broker.values_of(response.partitions[0]) == [b"x", b"y"]
+
+
+async def test_durable_and_replicated_are_both_waited_for(
+    broker: BrokerParts, lagging: LaggingReplicas
+) -> None:
+    await broker.create_topic("d", 1, {"flush.messages": "1"})
+    broker.partition("d", 0).replicas = lagging
+    request = ProduceRequest(-1, 60_000, [ProducePartition("d", 0, batch_of(b"x"))])
+    pending = broker.handlers.handle(request, CONTEXT)
+    assert isinstance(pending, Pending)
+    await broker.quiet()
+    assert broker.log("d", 0).offsets.recovery_point == 1
+    assert not pending.future.done()
+    catch_up(broker.partition("d", 0), lagging, 1)
+    assert (await pending.future).partitions[0].error == ErrorCode.NONE
+
+
+async def test_waiting_for_replicas_ends_when_the_partition_is_closed(
+    broker: BrokerParts, lagging: LaggingReplicas
+) -> None:
+    pending = produce(broker, -1)
+    assert isinstance(pending, Pending)
+    await broker.delete_topic("t")
+    (result,) = (await asyncio.wait_for(pending.future, 5)).partitions
+    assert result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_odd_timestamps_are_warned_of_once_in_a_while(
+    broker: BrokerParts, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(50):
+        await broker.produce([("t", 0, batch_of(b"x", timestamp_ms=NOW_MS + 1000))])
+    assert caplog.text.count("event=odd-timestamps finding=future") == 1
+    assert broker.services.counters.topic("t").future_records == 50
+
+
+async def test_open_partition_makes_everything_written_visible(broker: BrokerParts) -> None:
+    """HW-5: the checkpoint may be older than the log; one replica has it all."""
+    produce(broker, 1)
+    again = await broker.restart(clean=False)
+    assert again.log("t", 0).offsets.high_watermark == 2
