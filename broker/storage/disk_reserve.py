@@ -33,6 +33,12 @@ def keep_reserve(file_system: FileSystem, directory: str) -> None:
         file_system.unlink(path, missing_ok=True)
 
 
+def give_up_reserve(file_system: FileSystem, directory: str) -> None:
+    """Remove the reserve for somebody who is about to write and cannot repeat it."""
+    if file_system.unlink(f"{directory}/{RESERVE_FILE}", missing_ok=True):
+        logger.warning("event=disk-full directory=%s action=give-up-reserve", directory)
+
+
 def write_even_if_full(file_system: FileSystem, directory: str, write: Callable[[], None]) -> None:
     """Call ``write``, a second time without the reserve if it finds the disk full.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
-from seglog.broker.storage.disk_reserve import keep_reserve
+from seglog.broker.storage.disk_reserve import RESERVE_BYTES, give_up_reserve, keep_reserve
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
@@ -216,18 +216,28 @@ class LogHousekeeping:
         """The logs whose records have waited for ``flush.ms``."""
         return [log for log in self._registry.all() if log.is_flush_due(now_ms)]
 
+    def checkpoint_jobs(self) -> list[LogDirJob]:
+        """Write all checkpoints that have changed."""
+        return [
+            *self.recovery_point_jobs(),
+            *self.log_start_jobs(),
+            *self.high_watermark_jobs(),
+        ]
+
     def recovery_point_jobs(self) -> list[LogDirJob]:
-        """Write the recovery points that have moved, and refill the reserve of each directory."""
-        jobs = self._jobs(
+        """Write the recovery points that have moved."""
+        return self._jobs(
             lambda log_dir: log_dir.recovery_points.job(
                 {log.topic_partition: log.offsets.recovery_point for log in self._logs_in(log_dir)}
             )
         )
-        jobs.extend(
+
+    def reserve_jobs(self) -> list[LogDirJob]:
+        """Make the reserve of each directory anew where it was given up and there is room again."""
+        return [
             LogDirJob(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
             for log_dir in self._directories.online
-        )
-        return jobs
+        ]
 
     def log_start_jobs(self) -> list[LogDirJob]:
         """Write the log start offsets that have moved and lie within a segment."""
@@ -240,6 +250,15 @@ class LogHousekeeping:
                 {log.topic_partition: log.offsets.high_watermark for log in self._logs_in(log_dir)}
             )
         )
+
+    def make_room_to_stop(self) -> None:
+        """Give up the reserve of directories that are full, so that the logs can be closed."""
+        for log_dir in self._directories.online:
+            try:
+                if self._free_bytes_of(log_dir.path) < RESERVE_BYTES:
+                    give_up_reserve(self._file_system, log_dir.path)
+            except StorageError as error:
+                logger.warning("event=stop-incomplete directory=%s error=%s", log_dir.path, error)
 
     def _jobs(self, job_of: Callable[[LogDir], Callable[[], None] | None]) -> list[LogDirJob]:
         jobs = []

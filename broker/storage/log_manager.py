@@ -241,12 +241,7 @@ class LogManager:
             self._partition_counts[parent_directory(log.directory)] -= 1
         self._registry.forget_offline(topic)
         # What checkpoints say of these logs must not be taken for new ones of the same name.
-        jobs = [
-            *self.housekeeping.recovery_point_jobs(),
-            *self.housekeeping.log_start_jobs(),
-            *self.housekeeping.high_watermark_jobs(),
-        ]
-        return TopicDeletion(logs, self._folders, jobs)
+        return TopicDeletion(logs, self._folders, self.housekeeping.checkpoint_jobs())
 
     def finish_delete(self, deletion: TopicDeletion, now_ms: int) -> None:
         """Queue the renamed folders of a deleted topic for their removal."""

@@ -43,14 +43,10 @@ def close_logs(
             began are marked again, since nothing was changed in them.
     """
     damaged_paths = {log_dir.path for log_dir in damaged}
+    housekeeping.make_room_to_stop()
     closed = run_parallel([partial(_close, log) for log in registry.all()])
     damaged_paths.update(each.path for each in closed if not each.is_complete)
-    jobs = [
-        *housekeeping.recovery_point_jobs(),
-        *housekeeping.log_start_jobs(),
-        *housekeeping.high_watermark_jobs(),
-    ]
-    for log_dir, write in jobs:
+    for log_dir, write in housekeeping.checkpoint_jobs():
         if not _attempt(log_dir, write):
             damaged_paths.add(log_dir.path)
     for log_dir in directories.online:
@@ -65,7 +61,8 @@ def _close(log: Log) -> _Closed:
     except StorageError as error:
         logger.warning("event=log-not-closed log=%s error=%s", log.topic_partition, error)
         return _Closed(path, is_complete=False)
-    return _Closed(path, is_complete=True)
+    # On a full disk a log can be closed without its side files; then it has to be recovered.
+    return _Closed(path, is_complete=log.offsets.recovery_point == log.offsets.log_end)
 
 
 def _attempt(log_dir: LogDir, action: Callable[[], None]) -> bool:

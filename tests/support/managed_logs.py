@@ -65,12 +65,7 @@ class ManagedLogs:
 
     def checkpoint(self) -> None:
         """Write all checkpoints."""
-        housekeeping = self.manager.housekeeping
-        for job in (
-            *housekeeping.recovery_point_jobs(),
-            *housekeeping.log_start_jobs(),
-            *housekeeping.high_watermark_jobs(),
-        ):
+        for job in self.manager.housekeeping.checkpoint_jobs():
             job.run()
 
     def remove_files(self, now_ms: int) -> int:

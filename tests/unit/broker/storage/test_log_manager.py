@@ -323,6 +323,33 @@ def test_a_full_disk_stops_the_start(tmp_path: Path) -> None:
     broker.stop()
 
 
+def test_a_log_that_was_closed_on_a_full_disk_is_not_recovered(tmp_path: Path) -> None:
+    """Its leader epochs could not be written, so the next start has to look at the batches."""
+    disk = FailingDisk()
+    broker = ManagedLogs(tmp_path, file_system=OsFileSystem(disk))
+    append_many(broker.create_topic("t")[0], 5)
+    disk.full.add("leader-epoch-checkpoint")
+    broker.stop()
+    assert not (tmp_path / MARKER).exists()
+    broker = ManagedLogs(tmp_path)
+    assert broker.log("t").leader_epochs.latest_epoch == 0
+    broker.stop()
+
+
+def test_the_reserve_is_kept_while_the_stop_finds_no_space(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path)
+    assert (tmp_path / "seglog-reserve").exists()
+    broker.free_bytes = 1000
+    broker.stop()
+    assert not (tmp_path / "seglog-reserve").exists()
+    broker = ManagedLogs(tmp_path)
+    (tmp_path / "seglog-reserve").unlink()
+    for job in broker.manager.housekeeping.reserve_jobs():
+        job.run()
+    assert (tmp_path / "seglog-reserve").exists()
+    broker.stop()
+
+
 def test_who_the_node_is_changes_by_a_restart(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path, node_id=7)
     cluster_id = broker.manager.cluster_id
