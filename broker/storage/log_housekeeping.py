@@ -219,25 +219,25 @@ class LogHousekeeping:
     def checkpoint_jobs(self) -> list[LogDirJob]:
         """Write all checkpoints that have changed."""
         return [
-            *self.recovery_point_jobs(),
+            *self._recovery_points(),
             *self.log_start_jobs(),
             *self.high_watermark_jobs(),
         ]
 
     def recovery_point_jobs(self) -> list[LogDirJob]:
-        """Write the recovery points that have moved."""
+        """Write the recovery points that have moved, and make reserves anew that were given up."""
+        reserves = [
+            LogDirJob(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
+            for log_dir in self._directories.online
+        ]
+        return [*self._recovery_points(), *reserves]
+
+    def _recovery_points(self) -> list[LogDirJob]:
         return self._jobs(
             lambda log_dir: log_dir.recovery_points.job(
                 {log.topic_partition: log.offsets.recovery_point for log in self._logs_in(log_dir)}
             )
         )
-
-    def reserve_jobs(self) -> list[LogDirJob]:
-        """Make the reserve of each directory anew where it was given up and there is room again."""
-        return [
-            LogDirJob(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
-            for log_dir in self._directories.online
-        ]
 
     def log_start_jobs(self) -> list[LogDirJob]:
         """Write the log start offsets that have moved and lie within a segment."""

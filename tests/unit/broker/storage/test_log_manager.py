@@ -344,7 +344,7 @@ def test_the_reserve_is_kept_while_the_stop_finds_no_space(tmp_path: Path) -> No
     assert not (tmp_path / "seglog-reserve").exists()
     broker = ManagedLogs(tmp_path)
     (tmp_path / "seglog-reserve").unlink()
-    for job in broker.manager.housekeeping.reserve_jobs():
+    for job in broker.manager.housekeeping.recovery_point_jobs():
         job.run()
     assert (tmp_path / "seglog-reserve").exists()
     broker.stop()
