@@ -28,7 +28,9 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import IsolationLevel
 
-_CONSUMER: Final = -1
+PARTITIONS_PER_FETCH_MAX: Final = 100_000
+"""More would hold everybody else up for a second."""
+
 _DEBUG_CONSUMER: Final = -2
 """A replica id that is no replica's: reads up to the log end."""
 
@@ -51,6 +53,8 @@ class FetchOperation:
         """Read now, or park the request until there is enough."""
         if request.session_id != 0 and request.session_epoch > 0:
             return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if len(request.partitions) > PARTITIONS_PER_FETCH_MAX:
+            return FetchResponse([], ErrorCode.INVALID_REQUEST)
         response, is_enough = self.read(request)
         if is_enough or request.max_wait_ms <= 0:
             return self.count(response)

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
-from seglog.broker.runtime.workers import WorkerPool
-from seglog.protocol.errors import SeglogError
+from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
+from seglog.broker.storage.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class GroupCommit(Generic[TicketT]):
         "_is_scheduled",
         "_log",
         "_next",
+        "_next_is_commit",
         "_next_is_partial",
         "_next_upto",
         "_on_failure",
@@ -86,6 +87,7 @@ class GroupCommit(Generic[TicketT]):
         # While only rolled segments were asked for, the active one is left alone.
         self._next_is_partial = True
         self._next_upto = 0
+        self._next_is_commit = False
         self._is_scheduled = False
         self._failure: BaseException | None = None
 
@@ -93,6 +95,12 @@ class GroupCommit(Generic[TicketT]):
     def is_busy(self) -> bool:
         """Whether a sync runs or is asked for."""
         return self._running is not None or self._next is not None
+
+    def commit(self) -> "asyncio.Future[None]":
+        """The same as ``flush``, for an append whose answer waits for it."""
+        self._counters.grouped_appends += 1
+        self._next_is_commit = True
+        return self.flush()
 
     def flush(self) -> "asyncio.Future[None]":
         """Sync everything appended so far; the future, shared by all who ask now, fails with it.
@@ -122,14 +130,15 @@ class GroupCommit(Generic[TicketT]):
         assert self._running is None
         self._running, self._next = self._next, None
         upto = self._next_upto if self._next_is_partial else None
-        self._next_is_partial, self._next_upto = True, 0
+        self._counters.group_commits += self._next_is_commit
+        self._next_is_partial, self._next_upto, self._next_is_commit = True, 0, False
         if self._failure is not None:
             self._end(self._failure)
             return
         try:
             ticket = self._log.begin_flush(upto)
             sync = self._pool.run(ticket.run)
-        except (OSError, RuntimeError, SeglogError) as error:
+        except (StorageError, WorkersStoppedError) as error:
             self._end(error)
             return
         sync.add_done_callback(lambda done: self._synced(ticket, done))
@@ -137,7 +146,7 @@ class GroupCommit(Generic[TicketT]):
     def _synced(self, ticket: TicketT, sync: "asyncio.Future[object]") -> None:
         error: BaseException | None
         if sync.cancelled():
-            error = RuntimeError("the broker stopped before the sync was done")
+            error = WorkersStoppedError("the broker stopped before the sync was done")
         else:
             error = sync.exception()
         if error is None:
@@ -151,9 +160,9 @@ class GroupCommit(Generic[TicketT]):
             self._counters.flushes += 1
             running.set_result(None)
         else:
-            self._counters.flush_failures += 1
-            if self._failure is None:
+            if self._failure is None and not isinstance(error, WorkersStoppedError):
                 self._failure = error
+                self._counters.flush_failures += 1
                 logger.error("event=flush-failed", exc_info=error)
                 self._on_failure(error)
             running.set_exception(error)

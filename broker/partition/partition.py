@@ -158,8 +158,7 @@ class Partition:
         offsets = self.log.offsets
         flushed = None
         if offsets.log_end - offsets.recovery_point >= self.log.config.flush_messages:
-            flushed = self._group_commit.flush()
-            self._services.counters.grouped_appends += 1
+            flushed = self._group_commit.commit()
         if acks != Acks.ALL or offsets.high_watermark > info.last_offset:
             return flushed
         committed = self._commit_waiters.wait_for(info.last_offset + 1)

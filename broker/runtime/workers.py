@@ -21,6 +21,10 @@ _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 _STOP: Final = None
 
 
+class WorkersStoppedError(RuntimeError):
+    """A job that came after its pool was stopped."""
+
+
 class WorkerPool:
     """A named set of at most ``threads`` threads that run jobs in the order they came in.
 
@@ -51,10 +55,10 @@ class WorkerPool:
         back a job that has not begun.
 
         Raises:
-            RuntimeError: the pool has been stopped.
+            WorkersStoppedError: the pool has been stopped.
         """
         if self._stopping:
-            raise RuntimeError(f"worker pool {self.name!r} is stopped")
+            raise WorkersStoppedError(f"worker pool {self.name!r} is stopped")
         future: asyncio.Future[ResultT] = self._loop.create_future()
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)

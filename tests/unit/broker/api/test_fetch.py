@@ -7,9 +7,9 @@ import pytest
 from seglog.broker.api.context import Pending
 from seglog.protocol.api import FetchPartition, FetchRequest, FetchResponse
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.records.batch import read_header
+from seglog.protocol.records.batch import iter_batches, read_header
 from seglog.protocol.types import IsolationLevel
-from support.broker_parts import BrokerParts, batch_of
+from support.broker_parts import NOW_MS, BrokerParts, batch_of
 
 FOREVER_MS = 60_000
 
@@ -174,6 +174,26 @@ async def test_data_behind_a_roll_counts_although_a_read_ends_at_the_segment(
         await broker.produce([("t", 0, batch_of(bytes(600)))])
     response = await broker.fetch([("t", 0, 0)], max_wait_ms=FOREVER_MS, min_bytes=2 * size)
     assert sizes_of(response) == [size]
+
+
+@pytest.mark.parametrize("partition_max_bytes", [1, 1_048_576])
+async def test_reader_in_a_hole_at_the_end_of_a_segment_is_led_across_it(
+    broker: BrokerParts, partition_max_bytes: int
+) -> None:
+    """C022: offsets 80 to 99 were compacted away, 100 begins the next segment."""
+    await broker.create_topic("t")
+    partition = broker.partition("t", 0)
+    for _ in range(8):
+        await broker.produce([("t", 0, batch_of(*[b"x"] * 10))])
+    partition.log.roll(NOW_MS, expected_next_offset=100)
+    for _ in range(10):
+        await broker.produce([("t", 0, batch_of(*[b"x"] * 10))])
+    for offset in range(200):
+        response = await broker.fetch(
+            [("t", 0, offset)], max_wait_ms=FOREVER_MS, partition_max_bytes=partition_max_bytes
+        )
+        batches = list(iter_batches(broker.bytes_of(response.partitions[0])))
+        assert batches[0].header.last_offset >= offset
 
 
 async def test_leader_epochs_are_checked(broker: BrokerParts) -> None:

@@ -1,7 +1,6 @@
 """Looking into logs and running housekeeping on demand, against real logs."""
 
 from seglog.protocol.api import (
-    DescribeLogDirsRequest,
     DescribePartitionsRequest,
     RollSegmentsRequest,
     RunRetentionRequest,
@@ -61,16 +60,3 @@ async def test_segments_are_rolled_on_demand_once(broker: BrokerParts) -> None:
     assert broker.log("t", 0).offsets.recovery_point == 6
     response = await broker.ask(RollSegmentsRequest("ghost"))
     assert [part.error for part in response.partitions] == [3]
-
-
-async def test_log_dirs_are_described_with_sizes_and_space(broker: BrokerParts) -> None:
-    await filled(broker)
-    (only,) = (await broker.ask(DescribeLogDirsRequest())).log_dirs
-    assert (only.path, only.error) == (str(broker.log_dir), ErrorCode.NONE)
-    assert 0 < only.usable_bytes <= only.total_bytes
-    assert [(part.partition, part.size_bytes > 0) for part in only.partitions] == [
-        (0, True),
-        (1, False),
-    ]
-    (only,) = (await broker.ask(DescribeLogDirsRequest([("t", 1)]))).log_dirs
-    assert [part.partition for part in only.partitions] == [1]

@@ -211,7 +211,8 @@ async def test_acknowledged_with_flush_messages_1_means_on_disk(broker: BrokerPa
     responses = await asyncio.gather(*(each.future for each in pending))
     assert [response.partitions[0].base_offset for response in responses] == list(range(100))
     assert broker.log("t", 0).offsets.recovery_point == 100
-    assert broker.services.counters.flushes == 1
+    counters = broker.services.counters
+    assert (counters.flushes, counters.group_commits, counters.grouped_appends) == (1, 1, 100)
 
 
 async def test_flush_messages_n_syncs_after_n_records(broker: BrokerParts) -> None:
