@@ -45,6 +45,8 @@ def recover_segments(
     if not doubtful:
         return
     start = doubtful[0].base_offset
+    # Later snapshots may know of records that did not reach the disk.
+    snapshots.remove_outside(0, start)
     replay_producers(producers, snapshots, segments, log_end=start, now_ms=now_ms)
     verified_bytes = 0
     for number, segment in enumerate(doubtful):
