@@ -123,6 +123,9 @@ class Connection:
         self._stop_writing()
         self._output.close()
         if self._pipeline is not None:
+            if self._pipeline.holds_input:
+                # A worker may go on reading the buffer; nobody else may receive into it.
+                self._input.hold()
             self._pipeline.cancel()
         self._socket.close()
         self._services.connection_closed(self, reason)

@@ -186,6 +186,48 @@ async def test_buffer_changes_under_a_worker() -> None:
         other.close()
 
 
+async def test_buffer_of_a_lost_connection_is_reused_under_a_worker() -> None:
+    """holds_input: the worker reads on although the client is gone; others receive elsewhere."""
+    later = LaterHandler(holds_input=True)
+    async with running_listener(later) as (listener, _):
+        client, other = await connect(listener.port), await connect(listener.port)
+        request = produce_request(50)
+        request.partitions[0].records = memoryview(b"A" * 50)
+        await client.request(request)
+        await until(lambda: len(later.waiting) == 1)
+        held = later.waiting[0][0].partitions[0].records
+        for connection in list(listener.connections):
+            if not connection.is_idle:
+                connection.close("test")
+        await other.request(produce_request(60_000))
+        await until(lambda: len(later.waiting) == 2)
+        assert bytes(held) == b"A" * 50
+        client.close()
+        other.close()
+
+
+async def test_connection_lost_while_answering_gives_its_buffer_away() -> None:
+    """The same where closing comes before the input was set aside."""
+
+    def handle(request: Any, _context: Any) -> Any:
+        held.append(request.partitions[0].records)
+        (connection,) = (one for one in listener.connections if one.dialect_name)
+        asyncio.get_running_loop().call_soon(connection.close, "test")
+        return Pending(asyncio.get_running_loop().create_future(), holds_input=True)
+
+    held: list[memoryview] = []
+    async with running_listener(handle) as (listener, _):
+        client = await connect(listener.port)
+        request = produce_request(50)
+        request.partitions[0].records = memoryview(b"A" * 50)
+        shared = listener.services.shared_buffer.view
+        await client.request(request)
+        await until(lambda: not listener.connections)
+        assert held[0].obj is shared.obj
+        assert listener.services.shared_buffer.view is not shared
+        client.close()
+
+
 async def test_pipelining_client_has_unbounded_requests_in_flight() -> None:
     """Beyond the limit nothing is read; the rest is served as answers leave."""
     later = LaterHandler()
