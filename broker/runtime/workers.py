@@ -19,6 +19,7 @@ ResultT = TypeVar("ResultT")
 
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 _STOP: Final = None
+"""What a thread takes from the queue to end."""
 
 
 class WorkersStoppedError(RuntimeError):
@@ -120,7 +121,7 @@ class WorkerPool:
 
 
 def _work(jobs: "queue.SimpleQueue[_Job | None]", loop: asyncio.AbstractEventLoop) -> None:
-    while (entry := jobs.get()) is not _STOP:
+    while (entry := jobs.get()) is not None:
         job, future = entry
         if not future.cancelled():
             result, error = _outcome_of(job)
