@@ -251,7 +251,7 @@ class Broker:
                 services.logs.log_dir_of(log), error
             ),
         )
-        services.logs.housekeeping.leaves_compacted_logs = True
+        services.cleaner = cleaner
         services.config_listeners.append(cleaner.update_config)
         self._parts.push_async_callback(self._stop_cleaner, cleaner)
         backoff_ms = max(1, config.log_cleaner_backoff_ms)
@@ -277,6 +277,8 @@ class Broker:
         late = await network.wait_closed(self._remaining() * _NETWORK_SHARE)
         if late:
             logger.warning("event=connections-cut count=%d", late)
+        if not await services.finish_works(self._remaining()):
+            logger.warning("event=requests-unfinished count=%d", len(services.works))
 
     async def _stop_cleaner(self, cleaner: LogCleaner) -> None:
         await cleaner.stop(self._remaining())

@@ -69,6 +69,15 @@ class DescribePartitionsOperation:
             size_bytes=log.segment_bytes_total,
             segment_count=len(log.segments),
         )
+        cleaner = self._services.cleaner
+        if cleaner is not None and log.config.compacts:
+            cleanable = cleaner.look_at(log)
+            description.first_dirty_offset = cleanable.first_dirty_offset
+            description.cleanable_ratio = cleanable.ratio
+            description.uncleanable_reason = cleaner.uncleanable.get(log.topic_partition)
+            description.cleaning_state = cleaner.state_of(log.topic_partition).value
+            done, total = cleaner.progress_of(log.topic_partition)
+            description.cleaning_bytes_done, description.cleaning_bytes_total = done, total
         if with_segments:
             description.segments = [
                 SegmentDescription(

@@ -1,5 +1,6 @@
 """All operations that this broker offers, over one set of services."""
 
+from seglog.broker.api.cleaning import CleanLogsOperation
 from seglog.broker.api.cluster import (
     DescribeClusterOperation,
     DescribeTopicPartitionsOperation,
@@ -48,6 +49,7 @@ def build_handlers(services: Services) -> Handlers:
         (api.DescribePartitionsRequest, DescribePartitionsOperation(services).handle),
         (api.RunRetentionRequest, RunRetentionOperation(services).handle),
         (api.RollSegmentsRequest, RollSegmentsOperation(services).handle),
+        (api.CleanLogsRequest, CleanLogsOperation(services).handle),
         (api.DescribeClusterRequest, DescribeClusterOperation(services).handle),
         (
             api.DescribeTopicPartitionsRequest,

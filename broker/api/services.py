@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seglog.broker.api.context import Pending, ResponseT
+from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.background import BackgroundWork
 from seglog.broker.partition.registry import PartitionRegistry
@@ -29,6 +30,7 @@ class Services:
         config_listeners: told of a new configuration, to take over the parts that they keep.
         changing: held by whoever changes topics or configurations, from the first check to the end.
         works: what ``begin`` has started and is not finished.
+        cleaner: compacts logs; None where ``log.cleaner.enable`` is false.
     """
 
     config: BrokerConfig
@@ -43,6 +45,7 @@ class Services:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     config_listeners: list[ConfigListener] = field(default_factory=list)
     works: "set[asyncio.Task[Any]]" = field(default_factory=set)
+    cleaner: LogCleaner | None = None
 
     @classmethod
     def build(

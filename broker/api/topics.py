@@ -12,6 +12,7 @@ from seglog.broker.api.configs import config_entry
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.layout import check_topic_name, colliding_topic
 from seglog.config import ConfigError, LogConfig
@@ -30,6 +31,7 @@ from seglog.protocol.api import (
     NewTopic,
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
+from seglog.protocol.types import TopicPartition
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """How many partitions one request may create; Kafka's limit."""
@@ -114,11 +116,26 @@ class TopicChanges:
         services = self._services
         if not services.config.delete_topic_enable:
             raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-        if services.catalog.get(name) is None:
+        topic = services.catalog.get(name)
+        if topic is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:260]!r}"
             )
-        await services.topics.delete(name)
+        cleaner = services.cleaner
+        if cleaner is None:
+            await services.topics.delete(name)
+            return
+        partitions = [TopicPartition(name, number) for number in range(topic.partition_count)]
+        for partition in partitions:
+            await cleaner.abort_and_pause(partition)
+        try:
+            await services.topics.delete(name)
+        except StorageError:
+            for partition in partitions:
+                cleaner.resume(partition)
+            raise
+        for partition in partitions:
+            cleaner.forget(partition)
 
     def _check(self, topic: NewTopic, budget: int) -> _TopicPlan:
         """Check a topic against the rules, the catalog and what else the request creates."""

@@ -154,13 +154,22 @@ class LogCleaner:
         checkpoint = self._checkpoints.get(log_dir, log.topic_partition)
         return look_at(log, checkpoint, self._clock.time_ms())
 
-    async def abort_and_forget(self, topic_partition: TopicPartition) -> None:
-        """End the pass over a log that is about to be deleted, and forget the log (CLN-9)."""
+    async def abort_and_pause(self, topic_partition: TopicPartition) -> None:
+        """End the pass over a log, if one runs, and begin no other until ``resume`` (CLN-9)."""
         job = self._jobs.get(topic_partition)
-        if job is not None:
-            self._states.apply(topic_partition, CleaningEvent.ABORT)
-            job.is_aborted = True
-            await job.ended
+        if job is None:
+            self._states.apply(topic_partition, CleaningEvent.PAUSE)
+            return
+        self._states.apply(topic_partition, CleaningEvent.ABORT)
+        job.is_aborted = True
+        await asyncio.shield(job.ended)
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Take back one ``abort_and_pause``."""
+        self._states.apply(topic_partition, CleaningEvent.RESUME)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The log is deleted: a new one of the same name is another log."""
         self._states.forget(topic_partition)
         self.uncleanable.pop(topic_partition, None)
         self._not_before_ms.pop(topic_partition, None)
@@ -202,7 +211,7 @@ class LogCleaner:
 
     def _choose(self) -> tuple[Log, CleanableLog] | None:
         for topic_partition in self._asked:
-            if topic_partition in self._jobs:
+            if self._states.of(topic_partition) is not CleaningState.IDLE:
                 continue
             log = self._logs.get(topic_partition)
             if log is not None:

@@ -34,6 +34,7 @@ DISK_GUARD_TASK: Final = "disk-guard"
 
 _DISK_GUARD_PERIOD_MS: Final = 1000
 _DELETE_FILE_PERIOD_MS: Final = 1000
+_FLUSHER_PERIOD_MS_MAX: Final = 1000
 _LONGEST_PERIOD_MS: Final = 24 * 3_600_000
 """Where a period is "never", the task still runs once a day, which costs nothing."""
 
@@ -63,7 +64,9 @@ class BackgroundWork:
             scheduler.schedule(name, task, first_ms, period_ms)
 
         add(RETENTION_TASK, self.retention, config.log_retention_check_interval_ms, delay_ms)
-        add(FLUSHER_TASK, self.flush_due, config.log_flush_scheduler_interval_ms, delay_ms)
+        # Kafka's default for it is "never"; then flush.ms of a topic would do nothing.
+        flush_ms = min(config.log_flush_scheduler_interval_ms, _FLUSHER_PERIOD_MS_MAX)
+        add(FLUSHER_TASK, self.flush_due, flush_ms, flush_ms)
         add(
             RECOVERY_POINT_CHECKPOINT_TASK,
             self.checkpoint_recovery_points,

@@ -64,7 +64,11 @@ class SegmentDescription:
 
 @dataclass(slots=True)
 class PartitionDescription:
-    """What one log holds; ``uncleanable_reason`` is None while it can be cleaned."""
+    """What one log holds; ``uncleanable_reason`` is None while it can be cleaned.
+
+    ``cleaning_state`` is idle, in progress, aborted or paused; while a pass is in progress the byte
+    counts say how far it is.
+    """
 
     topic: str
     partition: int
@@ -81,6 +85,9 @@ class PartitionDescription:
     first_dirty_offset: int = -1
     cleanable_ratio: float = 0.0
     uncleanable_reason: str | None = None
+    cleaning_state: str = "idle"
+    cleaning_bytes_done: int = 0
+    cleaning_bytes_total: int = 0
     segments: list[SegmentDescription] = field(default_factory=list)
 
 

@@ -221,6 +221,9 @@ def _housekeeping_samples() -> dict[ApiKey, tuple[Any, Any]]:
         first_dirty_offset=9,
         cleanable_ratio=0.5,
         uncleanable_reason="broken",
+        cleaning_state="in progress",
+        cleaning_bytes_done=10,
+        cleaning_bytes_total=11,
         segments=[api.SegmentDescription(0, 100, 4096, 1372896000000, 3, 2)],
     )
     return {

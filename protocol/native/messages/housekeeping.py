@@ -81,6 +81,9 @@ DESCRIBE_PARTITIONS_RESPONSE: Final = Message(
             first_dirty_offset=INT64,
             cleanable_ratio=FLOAT,
             uncleanable_reason=NULLABLE_STRING,
+            cleaning_state=STRING,
+            cleaning_bytes_done=INT64,
+            cleaning_bytes_total=INT64,
             segments=list_of(_SEGMENT.field),
         ).field
     ),
