@@ -4,7 +4,8 @@ import asyncio
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
-from seglog.broker.cleaning.log_cleaner import CleaningOutcome, LogCleaner
+from seglog.broker.cleaning.jobs import CleaningOutcome
+from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.errors import RequestError, describe_error
 from seglog.protocol.api import CleanLogResult, CleanLogsRequest, CleanLogsResponse
 from seglog.protocol.errors import ErrorCode, SeglogError

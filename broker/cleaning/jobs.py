@@ -21,6 +21,17 @@ class CleaningAbortedError(SeglogError):
     """The pass was asked to end: the log is being deleted or truncated, or the broker stops."""
 
 
+@dataclass(frozen=True, slots=True)
+class CleaningOutcome:
+    """How a pass that somebody asked for ended; ``error`` is None where it went well."""
+
+    size_before: int
+    size_after: int
+    bytes_read: int
+    bytes_written: int
+    error: SeglogError | None = None
+
+
 @dataclass(eq=False)
 class CleaningJob:
     """A pass that runs or is about to.
@@ -29,6 +40,7 @@ class CleaningJob:
         is_aborted: set by the loop, looked at by the thread with every chunk (SEG-8).
         statistics: filled by the thread, read by the loop for progress.
         ended: resolved on the loop when the pass is over, however it ended.
+        answers: who asked for this pass before it began.
     """
 
     log: Log
@@ -37,6 +49,7 @@ class CleaningJob:
     is_aborted: bool = False
     statistics: CleaningStatistics = field(default_factory=CleaningStatistics)
     size_before: int = 0
+    answers: "asyncio.Future[CleaningOutcome] | None" = None
 
     def run(
         self,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from seglog.broker.cleaning.checkpoints import CleanerCheckpoints
-from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob
+from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, CleaningOutcome
 from seglog.broker.cleaning.states import CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.clock import Clock
@@ -50,17 +50,6 @@ class CleanerCounters:
     bytes_written: int = 0
     records_without_key: int = 0
     last_pass_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class CleaningOutcome:
-    """How a pass that somebody asked for ended; ``error`` is None where it went well."""
-
-    size_before: int
-    size_after: int
-    bytes_read: int
-    bytes_written: int
-    error: SeglogError | None = None
 
 
 class LogCleaner:
@@ -123,8 +112,8 @@ class LogCleaner:
     def clean_now(self, topic_partition: TopicPartition) -> "asyncio.Future[CleaningOutcome]":
         """Clean a log as soon as a thread is free, however clean it is.
 
-        The log's active segment is left as it is: what lies in it stays dirty. Asking again while
-        it waits or runs gives the same future.
+        The log's active segment is left as it is: what lies in it stays dirty. A pass that runs
+        already is no answer; another one follows it.
         """
         asked = self._asked.get(topic_partition)
         if asked is None:
@@ -257,6 +246,8 @@ class LogCleaner:
         plan = make_plan(log, cleanable, self._clock.time_ms())
         job = CleaningJob(log, plan, self._loop.create_future())
         job.size_before = log.segment_bytes_total
+        # Who asks while a pass runs means the log as it is then: that pass is no answer.
+        job.answers = self._asked.get(log.topic_partition)
         self._jobs[log.topic_partition] = job
         self._states.apply(log.topic_partition, CleaningEvent.START)
         cleaner = self._idle_cleaners.pop() if self._idle_cleaners else self._make_cleaner()
@@ -322,17 +313,18 @@ class LogCleaner:
         elif error is not None:
             self.uncleanable[topic_partition] = f"{type(error).__name__}: {error}"
             logger.error("event=cleaner-bug log=%s", topic_partition, exc_info=error)
-        known = error if isinstance(error, SeglogError) else None
-        self._answer(
-            topic_partition,
-            CleaningOutcome(
-                job.size_before,
-                job.log.segment_bytes_total,
-                job.statistics.bytes_read,
-                job.statistics.bytes_written,
-                known,
-            ),
-        )
+        if job.answers is not None:
+            known = error if isinstance(error, SeglogError) else None
+            self._answer(
+                topic_partition,
+                CleaningOutcome(
+                    job.size_before,
+                    job.log.segment_bytes_total,
+                    job.statistics.bytes_read,
+                    job.statistics.bytes_written,
+                    known,
+                ),
+            )
         job.ended.set_result(None)
         self._loop.call_soon(self.look_for_work)
 

@@ -372,6 +372,22 @@ async def test_appends_wait_for_a_compaction(start: Callable) -> None:
     assert sum(key != "new" for _, key, _ in cleaning.content()) == 5
 
 
+async def test_a_pass_that_began_before_the_question_answers_it(start: Callable) -> None:
+    """Who rolls and asks for a cleaning gets one of what was rolled."""
+    cleaning = await start(log_cleaner_io_max_bytes_per_second="200000")
+    await cleaning.topic()
+    for number in range(50):
+        await cleaning.put(f"k{number % 5}", "x" * 1000)
+    cleaning.roll()
+    cleaning.cleaner.look_for_work()
+    assert cleaning.cleaner.state_of(TopicPartition("t", 0)).value == "in progress"
+    for number in range(5):
+        await cleaning.put(f"k{number}", "last")
+    cleaning.roll()
+    await cleaning.clean()
+    assert [value for _, _, value in cleaning.content()] == ["last"] * 5
+
+
 async def test_a_stop_waits_for_a_long_pass(start: Callable) -> None:
     """SEG-8: a throttled pass ends within its deadline and leaves no file."""
     cleaning = await start(log_cleaner_io_max_bytes_per_second="1000")
