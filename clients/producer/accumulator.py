@@ -47,12 +47,11 @@ class PartitionQueue:
     if the head was given up meanwhile: the broker may still be storing it.
     """
 
-    __slots__ = ("batches", "filling", "is_busy", "partition", "retry_at_s")
+    __slots__ = ("batches", "is_busy", "partition", "retry_at_s")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
-        self.filling: ProducerBatch | None = None
         self.is_busy = False
         self.retry_at_s = 0.0
 
@@ -149,11 +148,29 @@ class RecordAccumulator:
         """
         if not self.has_room:
             return Progress.NO_ROOM
-        lock, time_ns, place = self._lock, self._time_ns, self._place
+        lock, time_ns, batch_bytes = self._lock, self._time_ns, self._batch_bytes
+        sticky = self._topic(target).sticky
+        is_one_partition = target.partition is not None or target.partition_count == 1
+        batch: ProducerBatch | None = None
         for taken, item in enumerate(items, 1):
             record, size = measured_item(item, time_ns)
+            is_wanted = False
             with lock:
-                batch, index, is_wanted = place(target, record, size)
+                if (
+                    batch is not None
+                    and batch.is_filling
+                    and batch.size_bytes + size <= batch_bytes
+                    and (is_one_partition or (record[1] is None and size <= sticky.bytes_left))
+                ):
+                    # The same batch as before, which is nearly always so: ``_place`` in short.
+                    sticky.bytes_left -= size
+                    index = batch.record_count
+                    batch.records.append(record)
+                    batch.record_count = index + 1
+                    batch.size_bytes += size
+                    self._buffered_bytes += size
+                else:
+                    batch, index, is_wanted = self._place(target, record, size)
                 delivery.add(batch, index)
             if is_wanted:
                 self._wake()
@@ -175,9 +192,9 @@ class RecordAccumulator:
                 f"{self._record_bytes_max}"
             )
         queue = self._queue_for(target, record[1], size)
-        batch = queue.filling
+        batch = queue.batches[-1] if queue.batches else None
         is_wanted = False
-        if batch is None or batch.size_bytes + size > self._batch_bytes:
+        if batch is None or not batch.is_filling or batch.size_bytes + size > self._batch_bytes:
             # A batch that is full now must leave as well as the new one at its time.
             batch = self._begin_batch(queue)
             is_wanted = not queue.is_busy
@@ -189,9 +206,7 @@ class RecordAccumulator:
         return batch, index, is_wanted
 
     def _queue_for(self, target: Target, key: bytes | None, size: int) -> PartitionQueue:
-        topic = self._topics.get(target.topic)
-        if topic is None:
-            topic = self._topics[target.topic] = TopicQueues(self._batch_bytes - HEADER_BYTES)
+        topic = self._topic(target)
         partition = target.partition
         if partition is None:
             if key is None:
@@ -208,13 +223,22 @@ class RecordAccumulator:
             topic.queues[partition] = queue
         return queue
 
+    def _topic(self, target: Target) -> TopicQueues:
+        topic = self._topics.get(target.topic)
+        if topic is None:
+            # Two threads may come here at once: whichever is first, both get the same object.
+            fresh = TopicQueues(self._batch_bytes - HEADER_BYTES)
+            topic = self._topics.setdefault(target.topic, fresh)
+        return topic
+
     def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:
+        if queue.batches:
+            queue.batches[-1].is_filling = False
         now_s = self._clock()
         batch = ProducerBatch(
             queue.partition, now_s + self._delivery_timeout_s, now_s + self._linger_s
         )
         queue.batches.append(batch)
-        queue.filling = batch
         self._active[queue.partition] = queue
         return batch
 
@@ -240,6 +264,8 @@ class RecordAccumulator:
         """Take no more records; what is there should leave at once."""
         with self._lock:
             self._is_closed = True
+            for queue in self._active.values():
+                queue.batches[-1].is_filling = False
             waiters, self._room_waiters = self._room_waiters, []
         for waiter in waiters:
             waiter()
@@ -265,7 +291,7 @@ class RecordAccumulator:
                 if queue.is_busy:
                     continue
                 at_s = queue.retry_at_s
-                if head is queue.filling and not is_urgent:
+                if head.is_filling and not is_urgent:
                     at_s = max(at_s, head.ready_at_s)
                 if at_s <= now_s:
                     ready.append(queue)
@@ -279,8 +305,7 @@ class RecordAccumulator:
         with self._lock:
             queue.is_busy = True
             head = queue.batches[0]
-            if head is queue.filling:
-                queue.filling = None
+            head.is_filling = False
         return head
 
     def release(self, queue: PartitionQueue, retry_at_s: float = 0.0) -> None:
@@ -319,8 +344,7 @@ class RecordAccumulator:
             del queue.batches[place]
             for part in reversed(parts):
                 queue.batches.insert(place, part)
-            if queue.filling is batch:
-                queue.filling = None
+            batch.is_filling = False
             if not queue.batches:
                 del self._active[batch.partition]
             self._buffered_bytes -= batch.size_bytes - HEADER_BYTES

@@ -40,6 +40,7 @@ class ProducerBatch(Completion):
         "deadline_s",
         "encoded",
         "is_error_seen",
+        "is_filling",
         "partition",
         "parts",
         "ready_at_s",
@@ -60,6 +61,7 @@ class ProducerBatch(Completion):
         self.attempts = 0
         self.base_sequence = NO_SEQUENCE
         self.is_error_seen = False
+        self.is_filling = True
         self.parts: list[ProducerBatch] = []
         self._first_of_part: list[int] = []
         self._pending_parts = 0

@@ -22,21 +22,22 @@ class StickyPartitioner:
         randrange: ``randrange(n)`` gives a number below n; where to begin.
     """
 
-    __slots__ = ("_bytes_left", "_partition", "_randrange", "_turn_bytes")
+    __slots__ = ("_partition", "_randrange", "_turn_bytes", "bytes_left")
 
     def __init__(self, turn_bytes: int, randrange: Callable[[int], int] = random.randrange) -> None:
         self._turn_bytes = turn_bytes
         self._randrange = randrange
         self._partition = _NONE
-        self._bytes_left = 0
+        self.bytes_left = 0
+        """How much the partition whose turn it is gets yet."""
 
     def partition_for(self, size_bytes: int, partition_count: int) -> int:
         """Return the partition for the next record without a key, which takes ``size_bytes``."""
-        if size_bytes > self._bytes_left or self._partition >= partition_count:
+        if size_bytes > self.bytes_left or self._partition >= partition_count:
             if self._partition == _NONE:
                 self._partition = self._randrange(partition_count)
             else:
                 self._partition = (self._partition + 1) % partition_count
-            self._bytes_left = self._turn_bytes
-        self._bytes_left -= size_bytes
+            self.bytes_left = self._turn_bytes
+        self.bytes_left -= size_bytes
         return self._partition

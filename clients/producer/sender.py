@@ -284,6 +284,7 @@ class Sender:
         parts: list[ProducerBatch] = []
         for first, half in ((0, records[:middle]), (middle, records[middle:])):
             part = ProducerBatch(batch.partition, batch.deadline_s, 0.0)
+            part.is_filling = False
             part.records = half
             part.record_count = len(half)
             part.size_bytes = HEADER_BYTES + sum(size_of(record) for record in half)
