@@ -60,6 +60,11 @@ class GroupSettings:
     offsets_retention_minutes: int = integer(
         10_080, "How long the offsets of an empty group are kept.", low=1
     )
+    offsets_retention_ms: int | None = long_integer(
+        None,
+        "The same in milliseconds; wins over offsets.retention.minutes. Not a key of Kafka's.",
+        low=1,
+    )
     offsets_retention_check_interval_ms: int = long_integer(
         600_000, "Time between two searches for expired offsets.", low=1
     )

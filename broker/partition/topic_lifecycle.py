@@ -5,7 +5,7 @@ that is killed between that and the last folder finds out at its next start what
 over, and puts it right.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from seglog.broker.partition.registry import PartitionRegistry
@@ -19,7 +19,11 @@ from seglog.protocol.types import TopicPartition
 
 
 class TopicLifecycle:
-    """Changes of topics; the caller sees to it that there is one at a time."""
+    """Changes of topics; the caller sees to it that there is one at a time.
+
+    Attributes:
+        deletion_listeners: told the name of a topic, on the event-loop thread, once it is gone.
+    """
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class TopicLifecycle:
         self._partitions = partitions
         self._changes = changes
         self._clock = clock
+        self.deletion_listeners: list[Callable[[str], None]] = []
 
     async def create(
         self,
@@ -92,6 +97,8 @@ class TopicLifecycle:
             await self._changes.run(partial(self._catalog.delete_topic, name))
             deletion = self._logs.begin_delete(name)
             self._partitions.remove_topic(name, topic.topic_id, topic.partition_count)
+            for listener in self.deletion_listeners:
+                listener(name)
             await self._changes.run(deletion.run)
             self._logs.finish_delete(deletion, self._clock.time_ms())
             self._catalog.folders_are_gone(topic.topic_id)

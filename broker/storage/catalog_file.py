@@ -47,7 +47,8 @@ class CatalogState:
 
     ``deleting`` are the ids of topics that were deleted but whose folders may still carry their old
     names, should the broker have stopped in between. ``dynamic`` and ``dynamic_defaults`` are the
-    broker settings made at run time, for this broker and for all.
+    broker settings made at run time, for this broker and for all. Producer ids from
+    ``next_producer_id`` on have never been handed out.
     """
 
     generation: int = 0
@@ -56,6 +57,7 @@ class CatalogState:
     deleting: frozenset[bytes] = frozenset()
     dynamic: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     dynamic_defaults: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    next_producer_id: int = 0
 
 
 def read_catalog(file_system: FileSystem, path: str) -> CatalogState | None:
@@ -91,6 +93,7 @@ def encode_catalog(state: CatalogState) -> bytes:
         "deleting": sorted(id_text(identifier) for identifier in state.deleting),
         "broker_configs": dict(state.dynamic),
         "default_broker_configs": dict(state.dynamic_defaults),
+        "next_producer_id": state.next_producer_id,
     }
     body = json.dumps(fields, indent=1, sort_keys=True).encode("ascii") + b"\n"
     return f"{_MAGIC} {_VERSION} {crc32c(body):08x}\n".encode("ascii") + body
@@ -128,4 +131,5 @@ def decode_catalog(content: bytes) -> CatalogState:
         deleting=frozenset(parse_id(text) for text in values["deleting"]),
         dynamic=MappingProxyType(dict(values["broker_configs"])),
         dynamic_defaults=MappingProxyType(dict(values["default_broker_configs"])),
+        next_producer_id=int(values.get("next_producer_id", 0)),
     )

@@ -1,8 +1,9 @@
 """TopicCatalog: which topics exist, with their ids, partition counts and settings.
 
-It also keeps the broker settings that were made at run time. Its methods block while they write, so
-they are called from a worker, one at a time; readers on other threads see the state before or after
-a change, never between, since a change ends with the assignment of one attribute.
+It also keeps the broker settings that were made at run time, and which producer ids were handed
+out. Its methods block while they write, so they are called from a worker, one at a time; readers on
+other threads see the state before or after a change, never between, since a change ends with the
+assignment of one attribute.
 
 When a topic is created the catalog is written before its folders are made, and when it is deleted
 before its folders are renamed: whatever a crash leaves is put right at the next start, from the
@@ -245,6 +246,20 @@ class TopicCatalog:
                 dynamic_defaults=MappingProxyType(dict(dynamic_defaults)),
             )
         )
+
+    def reserve_producer_ids(self, count: int, floor: int) -> int:
+        """Take a block of producer ids out of those that are left; durable when this returns.
+
+        Args:
+            count: how many.
+            floor: ids below it must not be handed out.
+
+        Returns:
+            The first id of the block.
+        """
+        first = max(self._state.next_producer_id, floor)
+        self._change(replace(self._state, next_producer_id=first + count))
+        return first
 
     def adopt(self, topics: Collection[CatalogTopic], cluster_id: str) -> None:
         """Take over topics that were found in the data directories; durable when this returns."""

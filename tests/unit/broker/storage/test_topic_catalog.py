@@ -216,3 +216,13 @@ def test_garbage_brings_the_reader_down(content: bytes) -> None:
     for data in (content, b"seglog-catalog 1 " + content):
         with pytest.raises(ValueError, match=r"catalog|version|checksum"):
             decode_catalog(data)
+
+
+def test_a_producer_id_is_handed_out_twice(tmp_path: Path) -> None:
+    """Blocks never overlap: not after a restart, nor from a floor that is already passed."""
+    catalog = TopicCatalog(OsFileSystem(), [str(tmp_path)], CatalogState())
+    assert catalog.reserve_producer_ids(1000, 0) == 0
+    assert catalog.reserve_producer_ids(1000, 5000) == 5000
+    again = TopicCatalog.open(OsFileSystem(), [str(tmp_path)])
+    assert again is not None
+    assert again.reserve_producer_ids(1000, 10) == 6000
