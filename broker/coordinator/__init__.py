@@ -1,0 +1,1 @@
+"""Consumer groups, their offsets, and producer ids: what a broker coordinates for its clients."""
