@@ -71,8 +71,11 @@ class LogFile:
     def _open(self) -> int:
         return self._calls.open(self.path)
 
-    def append(self, data: Buffer | Sequence[Buffer]) -> int:
+    def append(self, data: Buffer | list[Buffer]) -> int:
         """Writes at the end and returns the position where ``data`` begins.
+
+        Args:
+            data: bytes, or a list of buffers that are written one after the other.
 
         Raises:
             DiskFullError: no space; the file is as it was before.
@@ -84,10 +87,10 @@ class LogFile:
         self.has_unsynced_bytes = True
         handle = self.acquire()
         try:
-            if isinstance(data, (bytes, bytearray, memoryview)):
-                self.size = self._write(handle.value, data, position)
-            else:
+            if isinstance(data, list):
                 self.size = self._write_all(handle.value, data, position)
+            else:
+                self.size = self._write(handle.value, data, position)
         except OSError as error:
             self._undo_write(handle.value, position)
             raise error_from_os("append to", self.path, error) from error

@@ -27,7 +27,7 @@ from seglog.protocol.records.batch import LOG_OVERHEAD, BatchHeader, RecordBatch
 from seglog.protocol.records.search import find_timestamp, max_timestamp_record
 from seglog.protocol.types import INT32_MAX, Buffer
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LogSegment:
@@ -398,11 +398,11 @@ class LogSegment:
         removed = 0
         if batches.end < self.log.size:
             removed = self.log.truncate(batches.end)
-            LOGGER.warning(
-                "%s: cut %d bytes off at position %d: %s",
+            logger.warning(
+                "event=segment-cut path=%s position=%d bytes=%d reason=%r",
                 self.log.path,
-                removed,
                 batches.end,
+                removed,
                 batches.fault,
             )
         self._indexes.seal()

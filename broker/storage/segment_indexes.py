@@ -11,7 +11,6 @@ show, the indexes are rebuilt from the data file on the spot, with one line in t
 
 import logging
 from collections.abc import Iterator
-from typing import Final
 
 from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
@@ -32,7 +31,7 @@ from seglog.broker.storage.segment_files import SegmentFiles
 from seglog.protocol.records.batch import BatchHeader
 from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class SegmentIndexes:
@@ -94,7 +93,7 @@ class SegmentIndexes:
             self._indexed_position = position
             self._time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
         except DiskFullError as error:
-            LOGGER.warning("an index entry was left out: %s", error)
+            logger.warning("event=index-entry-left-out path=%s reason=%r", error.path, error.reason)
 
     def seal(self) -> None:
         """Makes the greatest timestamp the last entry, and cuts the files (ROLL-8).
@@ -107,7 +106,9 @@ class SegmentIndexes:
                 self.max_timestamp_ms, self.max_timestamp_offset, skip_full_check=True
             )
         except DiskFullError as error:
-            LOGGER.warning("the indexes are rebuilt at the next start: %s", error)
+            logger.warning(
+                "event=index-left-unfinished path=%s reason=%r", error.path, error.reason
+            )
             return
         self._files.trim()
 
@@ -266,11 +267,11 @@ class SegmentIndexes:
                 self.account(header, step.position)
                 end = step.position + header.size_bytes
         except CorruptLogError as error:
-            LOGGER.warning("%s: what follows is not indexed", error)
+            logger.warning("event=segment-not-indexed path=%s reason=%r", error.path, error.reason)
         return end
 
     def _heal(self, reason: str) -> None:
-        LOGGER.warning("rebuilding the indexes of %s: %s", self._log.path, reason)
+        logger.warning("event=indexes-rebuilt path=%s reason=%r", self._log.path, reason)
         self.rebuild()
         self.seal()
 

@@ -268,7 +268,14 @@ class DiskModel:
             if isinstance(node, _Directory):
                 self._write(node, target / name, keep)
             else:
-                (target / name).write_bytes(node.survivor(keep))
+                _write_sparse(target / name, node.survivor(keep))
+
+
+def _write_sparse(path: Path, content: bytes) -> None:
+    """Preallocated indexes are mostly zeros."""
+    with path.open("wb") as file:
+        file.write(content.rstrip(b"\0"))
+        file.truncate(len(content))
 
 
 class RecordingFileSystem(OsFileSystem):
@@ -280,6 +287,7 @@ class RecordingFileSystem(OsFileSystem):
             str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
             for path in root.rglob("*")
         }
+        self._model, self._applied = DiskModel(self._initial), 0
         super().__init__(self.calls, max_open_files=max_open_files)
 
     @property
@@ -301,8 +309,11 @@ class RecordingFileSystem(OsFileSystem):
             keep: what of the unsynced changes survives; an int seeds an arbitrary choice, in which
                 a write may be kept, torn or lost while a later one survives.
         """
-        model = DiskModel(self._initial)
-        for change in self.changes[:changes]:
-            model.apply(change)
-        model.write_to(target, random.Random(keep) if isinstance(keep, int) else keep)
+        end = len(self.changes) if changes is None else changes
+        if end < self._applied:
+            self._model, self._applied = DiskModel(self._initial), 0
+        for change in self.changes[self._applied : end]:
+            self._model.apply(change)
+        self._applied = end
+        self._model.write_to(target, random.Random(keep) if isinstance(keep, int) else keep)
         return target

@@ -141,7 +141,7 @@ def test_junk_behind_the_last_batch_is_kept(
     segment.close()
     assert file_contents(sealed) == before
     assert len(caplog.records) == 1
-    assert f"cut {len(added)} bytes off at position {len(whole)}" in caplog.text
+    assert f"position={len(whole)} bytes={len(added)} reason=" in caplog.text
 
 
 def test_flipped_bit_is_served(file_system: OsFileSystem, sealed: Path) -> None:
