@@ -2,48 +2,55 @@
 
 ``Producer``, ``Consumer`` and ``Admin`` block; ``AsyncProducer``, ``AsyncConsumer`` and
 ``AsyncAdmin`` are the same for asyncio. What they raise is in ``seglog.clients.errors``.
+
+Each name is imported when it is first used: a program that only reads must not pay for the
+producer, nor the command line for anything before it knows the command.
 """
 
-from seglog.clients.admin import AsyncAdmin
-from seglog.clients.blocking.admin import Admin
-from seglog.clients.blocking.consumer import Consumer
-from seglog.clients.blocking.producer import Producer
-from seglog.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
-from seglog.clients.consumer.consumer import AsyncConsumer
-from seglog.clients.consumer.starts import Last, Offset, Timestamp
-from seglog.clients.errors import (
-    BrokerConnectionError,
-    BrokerError,
-    BrokerUnreachableError,
-    BufferFullError,
-    ClientClosedError,
-    ClientError,
-    ClientTimeoutError,
-    ConfigurationError,
-    ConnectionLostError,
-    CorruptRecordError,
-    DeliveryTimeoutError,
-    FlushTimeoutError,
-    InvalidRecordError,
-    MetadataTimeoutError,
-    OffsetOutOfRangeError,
-    RecordsDroppedError,
-    RecordTooLargeError,
-    RequestTimeoutError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-)
-from seglog.clients.models import OffsetAndTimestamp, RecordMetadata
-from seglog.clients.producer.futures import (
-    AsyncBulkFuture,
-    AsyncDeliveryFuture,
-    BulkFuture,
-    DeliveryFuture,
-)
-from seglog.clients.producer.producer import AsyncProducer
-from seglog.protocol.api import NewTopic
-from seglog.protocol.records.record import Record
-from seglog.protocol.types import TopicPartition
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from seglog.clients.admin import AsyncAdmin
+    from seglog.clients.blocking.admin import Admin
+    from seglog.clients.blocking.consumer import Consumer
+    from seglog.clients.blocking.producer import Producer
+    from seglog.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
+    from seglog.clients.consumer.consumer import AsyncConsumer
+    from seglog.clients.consumer.starts import Last, Offset, Timestamp
+    from seglog.clients.errors import (
+        BrokerConnectionError,
+        BrokerError,
+        BrokerUnreachableError,
+        BufferFullError,
+        ClientClosedError,
+        ClientError,
+        ClientTimeoutError,
+        ConfigurationError,
+        ConnectionLostError,
+        CorruptRecordError,
+        DeliveryTimeoutError,
+        FlushTimeoutError,
+        InvalidRecordError,
+        MetadataTimeoutError,
+        OffsetOutOfRangeError,
+        RecordsDroppedError,
+        RecordTooLargeError,
+        RequestTimeoutError,
+        TopicAlreadyExistsError,
+        UnknownTopicOrPartitionError,
+    )
+    from seglog.clients.models import OffsetAndTimestamp, RecordMetadata
+    from seglog.clients.producer.futures import (
+        AsyncBulkFuture,
+        AsyncDeliveryFuture,
+        BulkFuture,
+        DeliveryFuture,
+    )
+    from seglog.clients.producer.producer import AsyncProducer
+    from seglog.protocol.api import NewTopic
+    from seglog.protocol.records.record import Record
+    from seglog.protocol.types import TopicPartition
 
 __all__ = [
     "Admin",
@@ -88,3 +95,63 @@ __all__ = [
     "TopicPartition",
     "UnknownTopicOrPartitionError",
 ]
+
+_NAMES_BY_MODULE: Final = {
+    "seglog.clients.admin": ("AsyncAdmin",),
+    "seglog.clients.blocking.admin": ("Admin",),
+    "seglog.clients.blocking.consumer": ("Consumer",),
+    "seglog.clients.blocking.producer": ("Producer",),
+    "seglog.clients.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
+    "seglog.clients.consumer.consumer": ("AsyncConsumer",),
+    "seglog.clients.consumer.starts": ("Last", "Offset", "Timestamp"),
+    "seglog.clients.errors": (
+        "BrokerConnectionError",
+        "BrokerError",
+        "BrokerUnreachableError",
+        "BufferFullError",
+        "ClientClosedError",
+        "ClientError",
+        "ClientTimeoutError",
+        "ConfigurationError",
+        "ConnectionLostError",
+        "CorruptRecordError",
+        "DeliveryTimeoutError",
+        "FlushTimeoutError",
+        "InvalidRecordError",
+        "MetadataTimeoutError",
+        "OffsetOutOfRangeError",
+        "RecordTooLargeError",
+        "RecordsDroppedError",
+        "RequestTimeoutError",
+        "TopicAlreadyExistsError",
+        "UnknownTopicOrPartitionError",
+    ),
+    "seglog.clients.models": ("OffsetAndTimestamp", "RecordMetadata"),
+    "seglog.clients.producer.futures": (
+        "AsyncBulkFuture",
+        "AsyncDeliveryFuture",
+        "BulkFuture",
+        "DeliveryFuture",
+    ),
+    "seglog.clients.producer.producer": ("AsyncProducer",),
+    "seglog.protocol.api": ("NewTopic",),
+    "seglog.protocol.records.record": ("Record",),
+    "seglog.protocol.types": ("TopicPartition",),
+}
+_MODULES: Final = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is not None:
+        value = getattr(import_module(module), name)
+    elif name == "errors":
+        value = import_module("seglog.clients.errors")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
