@@ -1,0 +1,1 @@
+"""``seglog``: the command line for a broker that runs somewhere, over its native protocol."""

@@ -1,0 +1,73 @@
+"""``seglog health``: one answer for people and scripts, whether the broker is well."""
+
+import time
+from typing import Any
+
+import click
+
+from seglog.clients.cli.connections import open_admin
+from seglog.clients.cli.parameters import json_option
+from seglog.clients.cli.rendering import print_json, print_line
+from seglog.clients.cli.settings import connection_options, current_settings
+from seglog.protocol.errors import ErrorCode
+
+
+@click.command()
+@json_option
+@connection_options
+def health(as_json: bool) -> int:
+    """Say whether the broker answers and is well; the exit status is 1 if not.
+
+    Well is: every data directory is online, every partition has a leader and can be read. A log
+    that cannot be compacted is reported, but does not make the broker unwell.
+    """
+    begin_s = time.monotonic()
+    with open_admin() as admin:
+        cluster = admin.describe_cluster()
+        answer_ms = (time.monotonic() - begin_s) * 1000
+        topics = admin.describe_topics()
+        partitions = admin.describe_partitions().values()
+        log_dirs = admin.describe_log_dirs()
+    faults = [
+        f"the data directory {log_dir.path} is offline: {log_dir.error.name}"
+        for log_dir in log_dirs
+        if log_dir.error is not ErrorCode.NONE
+    ]
+    faults += [
+        f"partition {name}-{partition.partition} has no leader"
+        for name, topic in topics.items()
+        for partition in topic.partitions
+        if partition.leader_id < 0
+    ]
+    faults += [
+        f"partition {state.topic}-{state.partition} is not served: {state.error.name}"
+        for state in partitions
+        if state.error is not ErrorCode.NONE
+    ]
+    warnings = [
+        f"partition {state.topic}-{state.partition} cannot be compacted: {state.uncleanable_reason}"
+        for state in partitions
+        if state.uncleanable_reason is not None
+    ]
+    figures: dict[str, Any] = {
+        "address": current_settings().address,
+        "is_healthy": not faults,
+        "cluster_id": cluster.cluster_id,
+        "brokers": len(cluster.brokers),
+        "topics": len(topics),
+        "partitions": len(partitions),
+        "answer_ms": round(answer_ms, 1),
+        "faults": faults,
+        "warnings": warnings,
+    }
+    if as_json:
+        print_json(figures)
+    else:
+        word = "is well" if not faults else "is not well"
+        print_line(
+            f"{figures['address']} {word}: {len(topics)} topics, {len(partitions)} partitions, "
+            f"answered in {answer_ms:.1f} ms"
+        )
+        for text in (*faults, *warnings):
+            print_line(text)
+    return 1 if faults else 0

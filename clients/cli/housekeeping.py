@@ -1,0 +1,191 @@
+"""``seglog retention``, ``clean`` and ``roll``: what the broker does by itself, done now."""
+
+import dataclasses
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from seglog.clients.cli.connections import open_admin
+from seglog.clients.cli.parameters import chosen_partitions, json_option, partition_option
+from seglog.clients.cli.rendering import (
+    LiveLine,
+    print_json,
+    print_message,
+    print_table,
+    size_text,
+)
+from seglog.clients.cli.settings import connection_options
+from seglog.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from seglog.clients.blocking.admin import Admin
+    from seglog.protocol.api import CleanLogResult
+
+_CLEAN_TIMEOUT_MS: Final = 24 * 3600 * 1000
+_PROGRESS_S: Final = 0.5
+_FAILED: Final = "failed"
+
+
+@click.group()
+def retention() -> None:
+    """Apply retention now, or say what it would delete."""
+
+
+@retention.command("run")
+@click.argument("topics", nargs=-1, metavar="[TOPIC...]")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted, and why.")
+@json_option
+@connection_options
+def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Delete the segments that are over the limits of their topics (none named: of all)."""
+    with open_admin() as admin:
+        findings = admin.run_retention(list(dict.fromkeys(topics)) or None, dry_run=dry_run)
+    if as_json:
+        print_json([dataclasses.asdict(finding) for finding in findings])
+        return
+    if findings:
+        print_table(
+            ("TOPIC", "PARTITION", "BASE-OFFSET", "SIZE", "REASON"),
+            [
+                (
+                    finding.topic,
+                    finding.partition,
+                    finding.base_offset,
+                    size_text(finding.size_bytes),
+                    finding.reason,
+                )
+                for finding in findings
+            ],
+        )
+    total = size_text(sum(finding.size_bytes for finding in findings))
+    verb = "would be deleted" if dry_run else "are deleted"
+    print_message(f"{len(findings)} segments ({total}) {verb}")
+
+
+@click.command()
+@click.argument("topic")
+@partition_option
+@click.option("--wait", is_flag=True, help="Until it is done; shows how far it is.")
+@click.option("--roll", "rolls", is_flag=True, help="Close the active segments before.")
+@json_option
+@connection_options
+def clean(topic: str, partitions: tuple[int, ...], wait: bool, rolls: bool, as_json: bool) -> int:
+    """Compact a topic now, whatever its ratio of new records is.
+
+    Active segments are left as they are, unless --roll closes them before. Without --wait the
+    partitions are only put into the queue of the cleaners.
+    """
+    chosen = chosen_partitions(partitions)
+    if rolls:
+        with open_admin() as admin:
+            admin.roll(topic, chosen)
+    if wait:
+        with open_admin(request_timeout_ms=_CLEAN_TIMEOUT_MS) as admin:
+            results = _clean_and_watch(admin, topic, chosen)
+    else:
+        with open_admin() as admin:
+            results = admin.clean(topic, chosen)
+    if as_json:
+        print_json([_as_json(result) for result in results])
+    else:
+        print_table(
+            ("TOPIC", "PARTITION", "STATE", "BEFORE", "AFTER", "READ", "WRITTEN"),
+            [
+                (
+                    result.topic,
+                    result.partition,
+                    result.state,
+                    *_sizes(result, is_finished=wait),
+                )
+                for result in results
+            ],
+        )
+    return 1 if any(result.state == _FAILED for result in results) else 0
+
+
+def _sizes(result: "CleanLogResult", *, is_finished: bool) -> list[str | None]:
+    if not is_finished:
+        return [None] * 4
+    numbers = (result.size_before, result.size_after, result.bytes_read, result.bytes_written)
+    return [size_text(number) for number in numbers]
+
+
+def _as_json(result: "CleanLogResult") -> dict[str, Any]:
+    fields = dataclasses.asdict(result)
+    fields["error"] = None if result.error is ErrorCode.NONE else result.error.name
+    return fields
+
+
+def _clean_and_watch(
+    admin: "Admin", topic: str, partitions: list[int] | None
+) -> "list[CleanLogResult]":
+    """Clean and wait; meanwhile a second client looks how far it is."""
+    live = LiveLine()
+    is_done = threading.Event()
+
+    def watch() -> None:
+        from seglog.clients.errors import ClientError
+
+        try:
+            with open_watcher() as watcher:
+                while not is_done.wait(_PROGRESS_S):
+                    states = watcher.describe_partitions([topic]).values()
+                    live.show(
+                        "cleaning: "
+                        + ", ".join(
+                            f"partition {state.partition} is clean up to "
+                            f"{max(0, state.first_dirty_offset)} of {state.log_end_offset}, "
+                            f"{size_text(state.size_bytes)}"
+                            for state in states
+                            if partitions is None or state.partition in partitions
+                        )
+                    )
+        except ClientError as error:
+            # Progress is a courtesy; the request itself will tell what is wrong.
+            live.show(f"no progress to be seen: {error}")
+
+    context = click.get_current_context()
+
+    def open_watcher() -> "Admin":
+        with context.scope(cleanup=False):
+            return open_admin()
+
+    thread = threading.Thread(target=watch, name="seglog-clean-progress", daemon=True)
+    thread.start()
+    try:
+        return admin.clean(topic, partitions, wait=True)
+    finally:
+        is_done.set()
+        thread.join()
+        live.clear()
+
+
+@click.command()
+@click.argument("topic")
+@partition_option
+@json_option
+@connection_options
+def roll(topic: str, partitions: tuple[int, ...], as_json: bool) -> None:
+    """Close the active segment of the partitions of a topic and begin a new one.
+
+    An active segment that is empty stays.
+    """
+    with open_admin() as admin:
+        results = admin.roll(topic, chosen_partitions(partitions))
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": result.topic,
+                    "partition": result.partition,
+                    "active_base_offset": result.active_base_offset,
+                }
+                for result in results
+            ]
+        )
+        return
+    print_table(
+        ("TOPIC", "PARTITION", "ACTIVE-BASE-OFFSET"),
+        [(result.topic, result.partition, result.active_base_offset) for result in results],
+    )

@@ -1,0 +1,180 @@
+"""Records out of a stream of bytes: lines with keys, or JSON lines as ``consume --json`` writes."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import click
+
+READ_BYTES: Final = 1 << 16
+LINE_BYTES_MAX: Final = 1 << 28
+
+Header = tuple[str, bytes | None]
+
+
+class InputRecord(NamedTuple):
+    """A record to be sent; ``timestamp_ms`` None is now, ``partition`` None is by the key."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None
+    headers: Sequence[Header]
+    partition: int | None
+
+
+def split_stream(stream: BinaryIO, delimiter: bytes) -> Iterator[list[bytes]]:
+    """Yield what is there, line by line, as soon as it is there; the last line needs no end.
+
+    Raises:
+        click.ClickException: a line is longer than 256 MiB.
+    """
+    # A pipe gives what it has at the moment; waiting for a full buffer would hold records back.
+    read = getattr(stream, "read1", stream.read)
+    rest = bytearray()
+    while part := read(READ_BYTES):
+        begin = max(0, len(rest) - len(delimiter) + 1)
+        rest += part
+        if rest.find(delimiter, begin) < 0:
+            if len(rest) > LINE_BYTES_MAX:
+                raise click.ClickException(
+                    f"more than {LINE_BYTES_MAX} bytes without a delimiter; no record is so long"
+                )
+            continue
+        *lines, tail = bytes(rest).split(delimiter)
+        rest = bytearray(tail)
+        yield lines
+    if rest:
+        yield [bytes(rest)]
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """How a line holds a record.
+
+    Attributes:
+        key_separator: between key and value; None: the whole line is the value.
+        key: of every record, where lines have none.
+        header_separator: between the headers in front (``a:1,b:2``) and the rest; None: there are
+            none.
+        headers: of every record.
+        null_marker: a value (or key) of exactly these bytes is null.
+        timestamp_ms: of every record.
+        partition: of every record.
+    """
+
+    key_separator: bytes | None = None
+    key: bytes | None = None
+    header_separator: bytes | None = None
+    headers: tuple[Header, ...] = ()
+    null_marker: bytes | None = None
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+    def parse(self, line: bytes, number: int) -> InputRecord:
+        """Read one line.
+
+        Raises:
+            click.ClickException: a separator is missing.
+        """
+        headers = self.headers
+        if self.header_separator is not None:
+            front, separator, line = line.partition(self.header_separator)
+            if not separator:
+                raise _missing("header separator", self.header_separator, number)
+            headers = (*headers, *_parse_headers(front, number))
+        key: bytes | None = self.key
+        value: bytes | None = line
+        if self.key_separator is not None:
+            key, separator, value = line.partition(self.key_separator)
+            if not separator:
+                raise _missing("key separator", self.key_separator, number)
+            if key == self.null_marker:
+                key = None
+        if value == self.null_marker:
+            value = None
+        return InputRecord(key, value, self.timestamp_ms, headers, self.partition)
+
+
+def _missing(what: str, separator: bytes, number: int) -> click.ClickException:
+    return click.ClickException(
+        f"line {number} has no {what} {separator.decode(errors='replace')!r}"
+    )
+
+
+def _parse_headers(text: bytes, number: int) -> list[Header]:
+    headers: list[Header] = []
+    for item in text.split(b",") if text else ():
+        name, colon, value = item.partition(b":")
+        if not colon:
+            raise click.ClickException(f"line {number}: header {item!r} is not NAME:VALUE")
+        try:
+            headers.append((name.decode(), value))
+        except UnicodeDecodeError as error:
+            raise click.ClickException(f"line {number}: header name {name!r}: {error}") from error
+    return headers
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """Lines as ``consume --json`` writes them.
+
+    ``key``, ``value`` and ``headers`` are taken as they are, ``key_base64`` and ``value_base64``
+    stand for bytes that are no text; ``timestamp_ms`` and ``partition`` count if they are kept.
+
+    Attributes:
+        keep_partition: whether the partition in a line is where its record goes.
+        fallback: what every record has that its line does not say.
+    """
+
+    keep_partition: bool
+    fallback: LineFormat
+
+    def parse(self, line: bytes, number: int) -> InputRecord:
+        """Read one line.
+
+        Raises:
+            click.ClickException: it is not such an object.
+        """
+        try:
+            return self._record_of(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise click.ClickException(f"line {number} is no record in JSON: {error}") from error
+
+    def _record_of(self, fields: Any) -> InputRecord:
+        if not isinstance(fields, dict):
+            raise TypeError("it is no object")
+        key = _bytes_of(fields, "key")
+        timestamp_ms = fields.get("timestamp_ms", self.fallback.timestamp_ms)
+        partition = fields.get("partition") if self.keep_partition else None
+        for value in (timestamp_ms, partition):
+            if value is not None and type(value) is not int:
+                raise TypeError(f"{value!r} is no integer")
+        return InputRecord(
+            self.fallback.key if key is None else key,
+            _bytes_of(fields, "value"),
+            timestamp_ms,
+            (*self.fallback.headers, *map(_header_of, fields.get("headers") or ())),
+            self.fallback.partition if partition is None else partition,
+        )
+
+
+def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
+    encoded = fields.get(f"{name}_base64")
+    if encoded is not None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{name}_base64: {error}") from error
+    value = fields.get(name)
+    if value is None:
+        return None
+    # What is no text, is data in JSON: an object as a value is the usual case.
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _header_of(fields: dict[str, Any]) -> Header:
+    return str(fields["name"]), _bytes_of(fields, "value")
