@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := broker protocol clients config tests benchmarks examples
 
-.PHONY: install kernel check fix test demo clean
+.PHONY: install kernel check fix test demo bench clean
 
 install: $(STAMP)
 
@@ -39,6 +39,10 @@ test: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
+
+# Prints figures; takes about ten minutes. Named ones alone: make bench ONLY="broker_frames".
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(ONLY)
 
 clean:
 	rm -rf $(VENV) build dist protocol/_kernel*.c protocol/_kernel*.so
