@@ -46,13 +46,6 @@ class DeleteRecordsOperation:
                     f"{entry.topic} is internal: its records cannot be deleted",
                 )
             partition = self._services.partitions.get(entry.topic, entry.partition)
-            policy = partition.log.config.cleanup_policy
-            if "compact" in policy and "delete" not in policy:
-                raise RequestError(
-                    ErrorCode.POLICY_VIOLATION,
-                    f"{partition.topic_partition} is compacted and not deleted from: its "
-                    "cleanup.policy has no delete",
-                )
             result.low_watermark = partition.delete_records_before(entry.offset)
         except SeglogError as error:
             result.error, result.error_message = describe_error(error)
