@@ -260,7 +260,7 @@ class AsyncAdmin:
             The first offset that each partition has now.
 
         Raises:
-            OffsetOutOfRangeError: beyond the end. PolicyViolationError: a compacted topic.
+            OffsetOutOfRangeError: beyond the end.
         """
         partitions = [
             DeleteRecordsPartition(*as_partition(partition), offset)

@@ -155,7 +155,7 @@ class Admin(BlockingClient[AsyncAdmin]):
             The first offset that each partition has now.
 
         Raises:
-            OffsetOutOfRangeError: beyond the end. PolicyViolationError: a compacted topic.
+            OffsetOutOfRangeError: beyond the end.
         """
         return self._call(self._twin.delete_records(offsets))
 

@@ -17,7 +17,7 @@ from seglog.clients import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from seglog.clients.errors import InvalidConfigError, PolicyViolationError
+from seglog.clients.errors import InvalidConfigError
 from seglog.clients.testing import RunningBroker, running_broker
 
 KEEP = {"retention.ms": -1, "message.timestamp.after.max.ms": 9223372036854775807}
@@ -191,9 +191,6 @@ def test_records_are_deleted_and_readers_follow(broker, admin, topic):
     with pytest.raises(OffsetOutOfRangeError):
         admin.delete_records({partition: 101})
     assert admin.delete_records({partition: -1}) == {partition: 100}
-    admin.create_topic(topic + "-c", configs={"cleanup.policy": "compact"})
-    with pytest.raises(PolicyViolationError):
-        admin.delete_records({(topic + "-c", 0): 0})
 
 
 def test_housekeeping_can_be_looked_at_and_asked_for(broker, admin, topic):
