@@ -140,7 +140,7 @@ def alter(
         entity = _entity(admin, _KINDS[kind], name, is_default)
         admin.alter_configs(_KINDS[kind], entity, changes, validate_only=dry_run)
     about = f"{_KINDS[kind]} {entity}" if entity else "all brokers"
-    print_message(f"{about}: {'would be' if dry_run else 'is'} altered")
+    print_message(f"the change of {about} is {'possible' if dry_run else 'made'}")
 
 
 def _entity(admin: "Admin", kind: _Kind, name: str | None, is_default: bool) -> str:

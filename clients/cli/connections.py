@@ -70,8 +70,10 @@ def open_consumer(
 
 def _options(kind: "type[ClientConfig]", chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of a client: the properties that concern it, and what a command chose."""
+    from seglog.clients.cli.client_log import show_client_log
     from seglog.clients.config import ConsumerConfig, ProducerConfig
 
+    show_client_log()
     mine = {field.name: field.type for field in dataclasses.fields(kind)}
     known = {
         field.name

@@ -23,7 +23,7 @@ from seglog.clients.cli.record_output import (
     template_format,
     value_format,
 )
-from seglog.clients.cli.rendering import data_stream, print_message
+from seglog.clients.cli.rendering import count_text, data_stream, print_message
 from seglog.clients.cli.settings import connection_options
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def consume(topics: tuple[str, ...], partitions: tuple[int, ...], **options: Any
             is_complete = printing.run(until_end=options["until_end"])
         except KeyboardInterrupt:
             is_complete = True
-    print_message(f"{printing.count} records")
+    print_message(count_text(printing.count, "record"))
     return 0 if is_complete else 1
 
 

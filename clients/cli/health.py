@@ -7,7 +7,7 @@ import click
 
 from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.parameters import json_option
-from seglog.clients.cli.rendering import print_json, print_line
+from seglog.clients.cli.rendering import count_text, print_json, print_line
 from seglog.clients.cli.settings import connection_options, current_settings
 from seglog.protocol.errors import ErrorCode
 
@@ -21,8 +21,8 @@ def health(as_json: bool) -> int:
     Well is: every data directory is online, every partition has a leader and can be read. A log
     that cannot be compacted is reported, but does not make the broker unwell.
     """
-    begin_s = time.monotonic()
     with open_admin() as admin:
+        begin_s = time.monotonic()
         cluster = admin.describe_cluster()
         answer_ms = (time.monotonic() - begin_s) * 1000
         topics = admin.describe_topics()
@@ -65,7 +65,8 @@ def health(as_json: bool) -> int:
     else:
         word = "is well" if not faults else "is not well"
         print_line(
-            f"{figures['address']} {word}: {len(topics)} topics, {len(partitions)} partitions, "
+            f"{figures['address']} {word}: {count_text(len(topics), 'topic')}, "
+            f"{count_text(len(partitions), 'partition')}, "
             f"answered in {answer_ms:.1f} ms"
         )
         for text in (*faults, *warnings):

@@ -8,8 +8,10 @@ import click
 
 from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.parameters import chosen_partitions, json_option, partition_option
+from seglog.clients.cli.partitions import cleaning_text
 from seglog.clients.cli.rendering import (
     LiveLine,
+    count_text,
     print_json,
     print_message,
     print_table,
@@ -59,8 +61,8 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
             ],
         )
     total = size_text(sum(finding.size_bytes for finding in findings))
-    verb = "would be deleted" if dry_run else "are deleted"
-    print_message(f"{len(findings)} segments ({total}) {verb}")
+    verb = "would be deleted" if dry_run else "deleted"
+    print_message(f"{count_text(len(findings), 'segment')} ({total}) {verb}")
 
 
 @click.command()
@@ -120,7 +122,7 @@ def _as_json(result: "CleanLogResult") -> dict[str, Any]:
 def _clean_and_watch(
     admin: "Admin", topic: str, partitions: list[int] | None
 ) -> "list[CleanLogResult]":
-    """Clean and wait; meanwhile a second client looks how far it is."""
+    """Clean and wait, while another thread looks how far it is."""
     live = LiveLine()
     is_done = threading.Event()
 
@@ -128,28 +130,17 @@ def _clean_and_watch(
         from seglog.clients.errors import ClientError
 
         try:
-            with open_watcher() as watcher:
-                while not is_done.wait(_PROGRESS_S):
-                    states = watcher.describe_partitions([topic]).values()
-                    live.show(
-                        "cleaning: "
-                        + ", ".join(
-                            f"partition {state.partition} is clean up to "
-                            f"{max(0, state.first_dirty_offset)} of {state.log_end_offset}, "
-                            f"{size_text(state.size_bytes)}"
-                            for state in states
-                            if partitions is None or state.partition in partitions
-                        )
-                    )
+            while not is_done.wait(_PROGRESS_S):
+                states = admin.describe_partitions([topic]).values()
+                running = [
+                    f"partition {state.partition}: {cleaning_text(state)}"
+                    for state in states
+                    if cleaning_text(state)
+                ]
+                live.show("; ".join(running) or "waiting for a cleaner")
         except ClientError as error:
             # Progress is a courtesy; the request itself will tell what is wrong.
             live.show(f"no progress to be seen: {error}")
-
-    context = click.get_current_context()
-
-    def open_watcher() -> "Admin":
-        with context.scope(cleanup=False):
-            return open_admin()
 
     thread = threading.Thread(target=watch, name="seglog-clean-progress", daemon=True)
     thread.start()

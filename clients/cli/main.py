@@ -73,6 +73,10 @@ class _Program(LazyGroup):
             ctx.exit(_INTERRUPTED)
         except (OSError, SeglogError) as error:
             raise _failure_of(ctx, error) from error
+        except click.UsageError:
+            raise
+        except click.ClickException as error:
+            raise _Failure(error.message) from error
         ctx.exit(status if isinstance(status, int) else 0)
 
 

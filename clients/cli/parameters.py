@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
-SPECIAL_TIMES: "Final[dict[str, TimeSpec]]" = {
+_SPECIAL_TIMES: Final[dict[str, Literal["earliest", "latest", "max_timestamp"]]] = {
     "earliest": "earliest",
     "beginning": "earliest",
     "latest": "latest",
@@ -79,7 +79,7 @@ def time_question(text: str) -> "TimeSpec":
     Raises:
         click.BadParameter: neither.
     """
-    return SPECIAL_TIMES.get(text) or instant(text)
+    return _SPECIAL_TIMES.get(text) or instant(text)
 
 
 def start_point(text: str) -> "Start":
@@ -90,7 +90,7 @@ def start_point(text: str) -> "Start":
     """
     from seglog.clients.consumer.starts import Last, Offset, Timestamp
 
-    word = SPECIAL_TIMES.get(text) if text.isalpha() else None
+    word = _SPECIAL_TIMES.get(text) if text.isalpha() else None
     if word == "earliest" or word == "latest":
         return word
     digits = text.removeprefix("-")

@@ -24,6 +24,7 @@ STATE_COLUMNS: Final = (
     "RATIO",
     "STATE",
 )
+_IDLE: Final = "idle"
 _OFFSET_COLUMNS: Final = ("LAST-STABLE", "RECOVERY-POINT", "LEADER-EPOCH", "LOG-DIR")
 _SEGMENT_COLUMNS: Final = (
     "TOPIC",
@@ -40,7 +41,7 @@ _SEGMENT_COLUMNS: Final = (
 def state_cells(partition: "PartitionDescription") -> list[object]:
     """What ``STATE_COLUMNS`` say of a partition."""
     if partition.error is not ErrorCode.NONE:
-        return [None] * (len(STATE_COLUMNS) - 1) + [partition.error.name]
+        return [*[None] * (len(STATE_COLUMNS) - 1), partition.error.name]
     is_cleaned = partition.first_dirty_offset >= 0
     return [
         partition.log_start_offset,
@@ -57,7 +58,18 @@ def state_cells(partition: "PartitionDescription") -> list[object]:
 def _state_of(partition: "PartitionDescription") -> str:
     if partition.uncleanable_reason is not None:
         return f"uncleanable: {partition.uncleanable_reason}"
-    return "ok"
+    return cleaning_text(partition) or "ok"
+
+
+def cleaning_text(partition: "PartitionDescription") -> str:
+    """What a cleaner does with the partition at the moment, empty if nothing."""
+    if partition.cleaning_state in ("", _IDLE):
+        return ""
+    text = f"cleaning {partition.cleaning_state}"
+    total = partition.cleaning_bytes_total
+    if total:
+        text += f", {size_text(partition.cleaning_bytes_done)} of {size_text(total)}"
+    return text
 
 
 def partition_as_json(partition: "PartitionDescription") -> dict[str, Any]:

@@ -21,7 +21,7 @@ from seglog.clients.cli.parameters import (
 )
 from seglog.clients.cli.producer_options import producer_of, producer_options
 from seglog.clients.cli.record_input import InputRecord, JsonFormat, LineFormat, split_stream
-from seglog.clients.cli.rendering import LiveLine, print_message, size_text
+from seglog.clients.cli.rendering import LiveLine, count_text, print_message, size_text
 from seglog.clients.cli.settings import connection_options
 
 if TYPE_CHECKING:
@@ -224,6 +224,6 @@ class _Sending:
         self._live.clear()
         acknowledged = self._acknowledged + sum(each.delivered_count for each in self._open)
         print_message(
-            f"{acknowledged} records are stored in {self._topic} "
+            f"{count_text(acknowledged, 'record')} stored in {self._topic} "
             f"({time.monotonic() - self._begin_s:.1f} s)"
         )

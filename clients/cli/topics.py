@@ -9,7 +9,13 @@ import click
 from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.parameters import as_mapping, json_option, key_value
 from seglog.clients.cli.partitions import STATE_COLUMNS, partition_as_json, state_cells
-from seglog.clients.cli.rendering import print_json, print_line, print_message, print_table
+from seglog.clients.cli.rendering import (
+    count_text,
+    print_json,
+    print_line,
+    print_message,
+    print_table,
+)
 from seglog.clients.cli.settings import connection_options
 from seglog.protocol.types import ConfigSource, TopicPartition
 
@@ -75,7 +81,7 @@ def create(
                 print_message(f"topic {name} exists already")
                 continue
             verb = "would be created" if dry_run else "is created"
-            print_message(f"topic {name} {verb} with {result.partitions} partitions")
+            print_message(f"topic {name} {verb} with {count_text(result.partitions, 'partition')}")
             created.append(
                 {
                     "name": name,
