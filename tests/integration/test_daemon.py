@@ -1,0 +1,256 @@
+"""``seglogd serve`` as a process: exit codes, signals, what it costs to start."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seglog.protocol import api
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.records.builder import build_batch
+from seglog.protocol.types import ConfigResourceType
+from support.broker_process import BlockingClient, broker_process, serve_command
+
+
+def create_topic(client: BlockingClient, partitions: int = 1) -> None:
+    response = client.ask(api.CreateTopicsRequest([api.NewTopic("t", partitions, 1)]))
+    assert response.topics[0].error is ErrorCode.NONE, response
+
+
+def produce_request(acks: int = -1) -> api.ProduceRequest:
+    records = memoryview(bytearray(build_batch([(1_700_000_000_000, b"k", b"v", ())])))
+    return api.ProduceRequest(acks, 5000, [api.ProducePartition("t", 0, records)])
+
+
+def produce(client: BlockingClient) -> int:
+    (result,) = client.ask(produce_request()).partitions
+    assert result.error is ErrorCode.NONE, result
+    offset: int = result.base_offset
+    return offset
+
+
+def run_to_end(folder: Path, *overrides: str, config: Path | None = None) -> Any:
+    command = serve_command(folder, *overrides)
+    if config is not None:
+        command += ["--config", str(config)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_wrong_configuration_starts_a_broker(tmp_path: Path) -> None:
+    """Exit status 2 and one line that names key and value; no folder is made."""
+    for override, words in (
+        ("no.such.key=1", "no.such.key"),
+        ("num.partitions=zero", "num.partitions=zero"),
+    ):
+        done = run_to_end(tmp_path, override)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert "Traceback" not in done.stderr
+    done = run_to_end(tmp_path, config=tmp_path / "missing.properties")
+    assert done.returncode == 2
+    assert "missing.properties" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_port_in_use_ends_in_a_traceback(tmp_path: Path) -> None:
+    """Exit status 1, one line with the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run_to_end(tmp_path, f"listeners=PLAINTEXT://{address}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("seglogd: cannot listen at PLAINTEXT://")
+    assert address in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_folder_in_use_ends_in_a_traceback(tmp_path: Path) -> None:
+    """C076: the second daemon says who holds the folder, within two seconds."""
+    with broker_process(tmp_path) as broker:
+        started = time.monotonic()
+        done = run_to_end(tmp_path)
+        assert time.monotonic() - started < 4
+        assert done.returncode == 1
+        assert str(broker.process.pid) in done.stderr
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM,), (signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM, signal.SIGINT)],
+    ids=["term", "int", "several"],
+)
+def test_stop_signal_loses_data_or_hangs(
+    tmp_path: Path, signals: tuple[signal.Signals, ...]
+) -> None:
+    """C074: 10 clients, one waiting fetch: status 0 in less than 5 s, and no recovery after."""
+    with broker_process(tmp_path) as broker:
+        clients = [BlockingClient(broker.port) for _ in range(10)]
+        create_topic(clients[0], partitions=20)
+        assert [produce(clients[0]) for _ in range(3)] == [0, 1, 2]
+        clients[1].send(api.FetchRequest(60_000, 1, 100, [api.FetchPartition("t", 1, 0, 100)]))
+        started = time.monotonic()
+        stopping = threading.Thread(target=lambda: statuses.append(broker.stop(*signals)))
+        statuses: list[int] = []
+        stopping.start()
+        answer = clients[1].receive()
+        assert answer is None or answer.response.partitions[0].error is ErrorCode.NONE
+        for client in clients:
+            client.socket.close()
+        stopping.join()
+        assert time.monotonic() - started < 5
+        assert statuses == [0]
+    with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
+        assert produce(client) == 3
+        assert "recover" not in broker.log.read_text().lower()
+
+
+def test_stop_signal_during_the_start_is_lost(tmp_path: Path) -> None:
+    """C074: whenever it comes, the process ends with 0 or by the signal, and the data is whole."""
+    with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
+        create_topic(client, partitions=50)
+        produce(client)
+        broker.stop()
+    for delay_ms in (20, 60, 100, 140, 180, 220):
+        process = subprocess.Popen(
+            serve_command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        time.sleep(delay_ms / 1000)
+        process.terminate()
+        _, errors = process.communicate(timeout=10)
+        assert process.returncode in (0, -signal.SIGTERM), errors
+        assert b"Traceback" not in errors
+    with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
+        assert produce(client) == 1
+
+
+def test_hangup_ends_the_broker(tmp_path: Path) -> None:
+    """C074: SIGHUP reads the file again; a mistake in it changes nothing."""
+    config = tmp_path / "server.properties"
+    config.write_text("max.connections=100\n")
+    arguments = ("--config", str(config))
+    with (
+        broker_process(tmp_path, arguments=arguments) as broker,
+        BlockingClient(broker.port) as client,
+    ):
+
+        def limit() -> str:
+            resource = api.ConfigResource(ConfigResourceType.BROKER, "0", ["max.connections"])
+            response = client.ask(api.DescribeConfigsRequest([resource]))
+            value: str = response.resources[0].entries[0].value
+            return value
+
+        def hang_up(content: str, expected: str) -> None:
+            config.write_text(content)
+            broker.process.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + 5
+            while expected not in broker.log.read_text() and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+        assert limit() == "100"
+        hang_up("max.connections=50\n", "event=config-reloaded changed=max.connections")
+        assert limit() == "50"
+        hang_up("max.connections=many\n", "event=config-not-reloaded")
+        assert limit() == "50"
+        assert broker.stop() == 0
+
+
+def test_kill_loses_acknowledged_records(tmp_path: Path) -> None:
+    """What was acknowledged is there after SIGKILL and a start right after it."""
+    with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
+        create_topic(client)
+        for _ in range(50):
+            produce(client)
+        broker.process.kill()
+        broker.process.wait()
+    with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
+        assert produce(client) == 50
+        assert broker.stop() == 0
+
+
+def test_systemd_is_not_told(tmp_path: Path) -> None:
+    """READY=1 once requests are served, STOPPING=1 when it ends."""
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.settimeout(10)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(path)}
+        with broker_process(tmp_path, env=environment) as broker:
+            assert manager.recv(100) == b"READY=1"
+            assert broker.stop() == 0
+            assert manager.recv(100) == b"STOPPING=1"
+
+
+def test_daemon_imports_what_it_does_not_need(tmp_path: Path) -> None:
+    """A start pays only for serving: no metrics library, no codecs, no tools, no client."""
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    with broker_process(tmp_path, env=environment) as broker, BlockingClient(broker.port) as client:
+        create_topic(client)
+        produce(client)
+        assert broker.stop() == 0
+        lines = broker.log.read_text().splitlines()
+    modules = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+    assert "seglog.broker.app" in modules
+    unwanted = {
+        "cramjam",
+        "crc32c",
+        "email",
+        "http",
+        "importlib.metadata",
+        "lz4",
+        "multiprocessing",
+        "prometheus_client",
+        "seglog.broker.tools",
+        "seglog.clients",
+        "zipfile",
+        "zstandard",
+    }
+    found = {
+        name
+        for name in modules
+        if any(name == each or name.startswith(f"{each}.") for each in unwanted)
+    }
+    assert not found
+
+
+@pytest.mark.slow
+def test_start_takes_long_or_much(tmp_path: Path) -> None:
+    """Empty folder to the first accepted produce: 250 ms; idle: 40 MB.
+
+    Judged by processor time, since a busy machine says little about the daemon; the time on the
+    clock is in benchmarks.
+    """
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    seconds = []
+    for attempt in range(4):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        with (
+            broker_process(folder, env=environment) as broker,
+            BlockingClient(broker.port) as client,
+        ):
+            create_topic(client)
+            produce(client)
+            seconds.append(broker.cpu_seconds())
+            resident = broker.resident_bytes()
+            assert broker.stop() == 0
+    # The first one compiled the modules, as an installation does.
+    assert min(seconds[1:]) <= 0.25
+    assert resident <= 40 * 1024 * 1024
+
+
+def test_scraper_finds_no_metrics(tmp_path: Path) -> None:
+    """Over plain HTTP, as Prometheus does."""
+    with broker_process(tmp_path) as broker:
+        url = f"http://127.0.0.1:{broker.metrics_port}"
+        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as page:
+            assert b"process_open_fds" in page.read()
+        with urllib.request.urlopen(f"{url}/readyz", timeout=10) as page:
+            assert page.status == 200
