@@ -26,8 +26,8 @@ _TOPIC_METRICS: Final = (
     ("invalidmagicnumberrecords", "invalid_records", "Batches refused for what is in them."),
 )
 _OWN_TOPIC_METRICS: Final = (
-    ("seglog_future_batches", "future_records", "Batches stamped later than the broker's clock."),
-    ("seglog_expired_batches", "expired_records", "Batches that were past retention on arrival."),
+    ("seglog_future_records", "future_records", "Records stamped later than the broker's clock."),
+    ("seglog_expired_records", "expired_records", "Records older than retention on arrival."),
 )
 _BROKER_METRICS: Final = (
     ("seglog_segment_rolls", "segment_rolls", "Segments closed, and new ones begun."),
