@@ -92,3 +92,10 @@ def index_batches(
     max_timestamp: int,
     offset_of_max_timestamp: int,
 ) -> tuple[list[tuple[int, int, int, int]], int, int, int, int, int]: ...
+def header_if_ordinary(
+    data: Buffer,
+    header_type: type[_RecordT],
+    require_keys: bool,
+    earliest_timestamp: int,
+    latest_timestamp: int,
+) -> _RecordT | None: ...

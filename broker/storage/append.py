@@ -26,6 +26,7 @@ from seglog.protocol.records.batch import (
 )
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, read_marker
+from seglog.protocol.records.ordinary import ordinary_header
 from seglog.protocol.records.validation import BatchInspection, inspect_batch
 from seglog.protocol.types import INT64_MAX, NO_TIMESTAMP, TimestampType
 
@@ -65,6 +66,10 @@ class AppendInfo(NamedTuple):
     log_start_offset: int
 
 
+_AS_IT_IS: Final = frozenset({"producer", "uncompressed"})
+"""Values of ``compression.type`` with which an uncompressed batch is stored as it came."""
+
+
 def prepare_append(
     records: memoryview,
     config: LogConfig,
@@ -83,6 +88,17 @@ def prepare_append(
         RecordError: the batch is refused, with the wire code that says why.
     """
     from_client = origin is AppendOrigin.CLIENT
+    if from_client and config.compression_type in _AS_IT_IS and not config.stamps_on_append:
+        earliest_ms, latest_ms = _timestamp_bounds(config, now_ms)
+        ordinary = ordinary_header(
+            records,
+            require_keys=config.compacts,
+            earliest_ms=earliest_ms,
+            latest_ms=latest_ms,
+        )
+        if ordinary is not None:
+            _check_size(records, config)
+            return PreparedAppend(records, ordinary, origin, NO_TIMESTAMP, None)
     view = _only_batch(records, from_client)
     if view is None:
         return PreparedAppend(None, _NO_HEADER, origin, NO_TIMESTAMP, None)
