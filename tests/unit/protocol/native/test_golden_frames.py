@@ -3,9 +3,11 @@
 To write the files anew after such a decision: ``SEGLOG_UPDATE_GOLDEN=1 pytest <this file>``.
 """
 
+import dataclasses
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,51 @@ def test_response_bytes_change_unnoticed(key: ApiKey) -> None:
 def test_an_operation_has_no_golden_frames() -> None:
     """A new operation needs a sample, and with it its golden files."""
     assert {operation.key for operation in ALL_OPERATIONS} == set(SAMPLES)
+
+
+# Fields that this dialect does not carry: they belong to Kafka's fetch sessions, replication and
+# authorization.
+NOT_CARRIED = {
+    "MetadataRequest": {
+        "include_cluster_authorized_operations",
+        "include_topic_authorized_operations",
+    },
+    "MetadataResponse": {"authorized_operations"},
+    "TopicMetadata": {"authorized_operations"},
+    "FetchRequest": {"session_id", "session_epoch", "forgotten", "replica_id", "rack_id"},
+    "FetchPartition": {"last_fetched_epoch", "log_start_offset"},
+    "FetchResponse": {"session_id"},
+    "FetchPartitionResult": {"diverging_epoch"},
+    "ListOffsetsRequest": {"replica_id"},
+}
+
+
+def filled_fields(value: Any, found: dict[str, set[str]], declared: dict[str, set[str]]) -> None:
+    """Note for each dataclass inside ``value`` which fields are not at their defaults."""
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            filled_fields(element, found, declared)
+    if not dataclasses.is_dataclass(value):
+        return
+    name = type(value).__name__
+    for field in dataclasses.fields(value):
+        declared.setdefault(name, set()).add(field.name)
+        content = getattr(value, field.name)
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if content != default:
+            found.setdefault(name, set()).add(field.name)
+        filled_fields(content, found, declared)
+
+
+def test_a_field_is_never_sent() -> None:
+    """The samples fill every field, so one that a message forgot does not come back."""
+    found: dict[str, set[str]] = {}
+    declared: dict[str, set[str]] = {}
+    filled_fields(list(SAMPLES.values()), found, declared)
+    left_out = {name: fields - found.get(name, set()) for name, fields in declared.items()}
+    assert {name: fields for name, fields in left_out.items() if fields} == NOT_CARRIED
 
 
 def test_hello_bytes_change_unnoticed() -> None:
