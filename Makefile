@@ -16,6 +16,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --group dev
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	# Compiled once here: where PYTHONDONTWRITEBYTECODE is set every start would do it anew.
+	$(BIN)/python -m compileall -q protocol config broker clients
 	touch $(STAMP)
 
 # Compiles the kernels in place; run it after a change to protocol/*.pyx or *.pxi.
