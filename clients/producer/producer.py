@@ -66,7 +66,9 @@ class AsyncProducer:
         if self._sender is None:
             self._loop = asyncio.get_running_loop()
             self._thread_id = threading.get_ident()
-            self._sender = Sender(self.config, self.cluster, self.accumulator, self._identity)
+            self._sender = Sender(
+                self.config, self.cluster, self.accumulator, self._identity, time.monotonic
+            )
             self.cluster.add_listener(self._sender.wake)
             self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
         return self

@@ -5,7 +5,7 @@ One task decides what leaves; each request is a task of its own. With an idempot
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,6 +74,8 @@ class Sender:
         cluster: leaders and connections.
         accumulator: where the batches are.
         identity: none, or that of an idempotent producer.
+        clock: seconds, monotonic; that of the accumulator. The loop's own time is not fine enough:
+            uvloop counts whole milliseconds.
     """
 
     def __init__(
@@ -82,11 +84,13 @@ class Sender:
         cluster: Cluster,
         accumulator: RecordAccumulator,
         identity: ProducerIdentity,
+        clock: Callable[[], float],
     ) -> None:
         self._config = config
         self._cluster = cluster
         self._accumulator = accumulator
         self._identity = identity
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
         self._in_flight: dict[int, int] = {}
@@ -104,11 +108,12 @@ class Sender:
         while True:
             self._wakeup.clear()
             self._give_up_expired()
-            queues, look_again_at_s = self._accumulator.ready(self._loop.time())
+            queues, look_again_at_s = self._accumulator.ready(self._clock())
             look_again_at_s = min(look_again_at_s, self._dispatch(queues))
             timer = None
             if look_again_at_s != float("inf"):
-                timer = self._loop.call_at(look_again_at_s, self._wakeup.set)
+                delay_s = max(0.0, look_again_at_s - self._clock())
+                timer = self._loop.call_later(delay_s, self._wakeup.set)
             try:
                 await self._wakeup.wait()
             finally:
@@ -116,7 +121,7 @@ class Sender:
                     timer.cancel()
 
     def _give_up_expired(self) -> None:
-        for batch in self._accumulator.expired(self._loop.time()):
+        for batch in self._accumulator.expired(self._clock()):
             last_error = self._last_errors.get(batch.partition)
             reason = f"; last error: {last_error}" if last_error is not None else ""
             error = DeliveryTimeoutError(
@@ -145,7 +150,7 @@ class Sender:
             leader = self._cluster.leader_of(queue.partition)
             if leader is None:
                 self._cluster.refresh_soon()
-                look_again_at_s = self._loop.time() + self._backoff.delay_s(2)
+                look_again_at_s = self._clock() + self._backoff.delay_s(2)
             else:
                 by_leader.setdefault(leader, []).append(queue)
         for leader, waiting in by_leader.items():
@@ -217,7 +222,7 @@ class Sender:
         finally:
             self._in_flight[leader] -= 1
             # Without an entry something unforeseen has happened: not again at once.
-            later_s = self._loop.time() + self._config.retry_backoff_max_ms / 1000
+            later_s = self._clock() + self._config.retry_backoff_max_ms / 1000
             for queue, batch in chosen:
                 self._accumulator.release(queue, retry_at_s.get(batch.partition, later_s))
             self._wakeup.set()
@@ -271,7 +276,7 @@ class Sender:
         self._last_errors[batch.partition] = error
         self._cluster.warn("producer: %s: %s; trying again", batch.partition, error)
         batch.attempts += 1
-        return self._loop.time() + self._backoff.delay_s(batch.attempts)
+        return self._clock() + self._backoff.delay_s(batch.attempts)
 
     def _split(self, batch: ProducerBatch) -> None:
         """Replace a batch over the broker's limit by two of half the records."""
