@@ -322,6 +322,7 @@ class Log:
     def _after_truncation(self, now_ms: int) -> None:
         self._flusher.content_truncated()
         self._reader.forget()
+        self._lookup.forget()
         self._writer.choose_jitter()
         if self.leader_epochs.has_unwritten_changes:
             self.leader_epochs.write()

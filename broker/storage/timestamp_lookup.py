@@ -48,6 +48,11 @@ class TimestampLookup:
         self._sealed: Sequence[LogSegment] = ()
         self._maxima: list[int] = []
 
+    def forget(self) -> None:
+        """Drop what is known of sealed segments, after a truncation has opened one again."""
+        self._sealed = ()
+        self._maxima = []
+
     def find(self, timestamp_ms: int, isolation: FetchIsolation) -> TimestampOffset | None:
         """The first record stamped ``timestamp_ms`` or later that a reader may see, None if none.
 
@@ -104,14 +109,24 @@ class TimestampLookup:
     def _greatest_visible(self, segment: LogSegment) -> int:
         """The greatest timestamp of a segment; deleted records below the log start do not count."""
         log_start = self._offsets.log_start
-        if segment.base_offset >= log_start or segment.offset_of_max_timestamp >= log_start:
+        if segment.base_offset >= log_start:
             return segment.max_timestamp_ms
-        visible = segment.batches(log_start)
-        return max((header.max_timestamp for header, _ in visible), default=NO_TIMESTAMP)
+        greatest = segment.translate(segment.offset_of_max_timestamp)
+        if greatest is not None and greatest.base_offset >= log_start:
+            return segment.max_timestamp_ms
+        visible = NO_TIMESTAMP
+        for header, position in segment.batches(log_start):
+            if header.base_offset >= log_start:
+                visible = max(visible, header.max_timestamp)
+                continue
+            batch = segment.read_batch(position, header.size_bytes)
+            for record in batch.records(from_offset=log_start):
+                visible = max(visible, record.timestamp_ms)
+        return visible
 
     def _current(self) -> Sequence[LogSegment]:
         """All segments; sees to it that the running maxima are those of the sealed ones."""
-        segments = list(self._segments)
+        segments = tuple(self._segments)
         sealed = segments[:-1]
         if sealed != self._sealed:
             self._sealed = sealed

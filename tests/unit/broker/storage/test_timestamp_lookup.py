@@ -93,6 +93,22 @@ def test_running_maxima_follow_appends_rolls_and_deletions(tmp_path: Path) -> No
     assert offset_at(log, NOW_MS + 77) == 77
 
 
+@pytest.mark.parametrize("target", [5, 40])
+def test_running_maxima_are_forgotten_when_a_sealed_segment_is_cut(
+    tmp_path: Path, target: int
+) -> None:
+    """TRUNC-8: the same segment is sealed again later, with other records in it."""
+    log = open_log(tmp_path / "log", SMALL)
+    for number in range(60):
+        append(log, [b"v" * 50], timestamps_ms=NOW_MS + number)
+    assert offset_at(log, NOW_MS + 59) == 59
+    log.truncate_to(target, NOW_MS)
+    assert offset_at(log, NOW_MS + target - 1) == target - 1
+    for number in range(target, 100):
+        append(log, [b"v" * 50], timestamps_ms=NOW_MS + 1000 + number)
+        assert offset_at(log, NOW_MS + 1000 + number) == number
+
+
 def test_record_below_the_log_start_is_not_found(tmp_path: Path) -> None:
     """LIST-5: neither by its time nor as the greatest."""
     log = open_log(tmp_path / "log")
@@ -103,6 +119,9 @@ def test_record_below_the_log_start_is_not_found(tmp_path: Path) -> None:
     assert offset_at(log, NOW_MS + 40) is None
     assert offset_at(log, MAX_TIMESTAMP) == 2
     assert offset_at(log, EARLIEST_TIMESTAMP) == 1
+    append(log, [b"v"] * 3, timestamps_ms=[NOW_MS + 99, NOW_MS + 5, NOW_MS + 30])
+    log.delete_records_before(5)
+    assert offset_at(log, MAX_TIMESTAMP) == 6
 
 
 def test_records_beyond_the_readers_limit_are_not_found(tmp_path: Path) -> None:
