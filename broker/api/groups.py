@@ -1,0 +1,176 @@
+"""Looking for coordinators, and what tools ask about groups: lists, descriptions, deletion."""
+
+from typing import Final
+
+from seglog.broker.api.context import RequestContext
+from seglog.broker.api.services import Services
+from seglog.broker.coordinator.group import ClassicGroup
+from seglog.broker.coordinator.group_coordinator import GroupCoordinator
+from seglog.broker.coordinator.group_state import GroupState
+from seglog.broker.coordinator.groups import GroupTable
+from seglog.broker.errors import RequestError, describe_error
+from seglog.protocol.api import (
+    AUTHORIZED_OPERATIONS_NOT_REQUESTED,
+    Coordinator,
+    CoordinatorType,
+    DeleteGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    GroupDescription,
+    GroupMemberDescription,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from seglog.protocol.errors import ErrorCode, SeglogError
+
+GROUP_TYPE: Final = "classic"
+
+_READ, _DELETE, _DESCRIBE = 3, 6, 8
+ALL_GROUP_OPERATIONS: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
+"""Without access control everyone may do everything; numbers of Kafka's ACL operations."""
+
+
+class FindCoordinatorOperation:
+    """Answers find-coordinator requests: the only broker coordinates everything.
+
+    It is named for transactions as well, so that a transactional producer reaches InitProducerId
+    and learns there, in an answer that no client repeats, that there are no transactions.
+    """
+
+    __slots__ = ("_services",)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: FindCoordinatorRequest, context: RequestContext
+    ) -> FindCoordinatorResponse:
+        """Name this broker, where the listener that was asked is reached."""
+        node_id = self._services.node_id
+        if request.key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
+            return FindCoordinatorResponse(
+                [Coordinator(key, node_id, context.host, context.port) for key in request.keys]
+            )
+        message = f"this broker coordinates groups, not keys of type {int(request.key_type)}"
+        return FindCoordinatorResponse(
+            [
+                Coordinator(key, error=ErrorCode.INVALID_REQUEST, error_message=message)
+                for key in request.keys
+            ]
+        )
+
+
+class ListGroupsOperation:
+    """Answers list-groups requests."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+
+    def handle(self, request: ListGroupsRequest, _context: RequestContext) -> ListGroupsResponse:
+        """The groups that match, by name; while they are being read, those that are known."""
+        states = {state.lower() for state in request.states}
+        types = {group_type.lower() for group_type in request.types}
+        groups = []
+        if not types or GROUP_TYPE in types:
+            for group in self._table:
+                membership = group.membership
+                if not states or membership.state.lower() in states:
+                    groups.append(
+                        ListedGroup(
+                            group.group_id,
+                            membership.protocol_type or "",
+                            membership.state.value,
+                            GROUP_TYPE,
+                        )
+                    )
+        error = ErrorCode.NONE
+        if self._table.is_loading:
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ListGroupsResponse(sorted(groups, key=lambda group: group.group_id), error)
+
+
+class DescribeGroupsOperation:
+    """Answers describe-groups requests."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+
+    def handle(
+        self, request: DescribeGroupsRequest, _context: RequestContext
+    ) -> DescribeGroupsResponse:
+        """Describe every group; one that does not exist is "Dead"."""
+        operations = AUTHORIZED_OPERATIONS_NOT_REQUESTED
+        if request.include_authorized_operations:
+            operations = ALL_GROUP_OPERATIONS
+        return DescribeGroupsResponse(
+            [self._describe(group_id, operations) for group_id in request.group_ids]
+        )
+
+    def _describe(self, group_id: str, operations: int) -> GroupDescription:
+        try:
+            self._table.check(group_id, may_be_nameless=True)
+            group = self._table.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+        except RequestError as error:
+            state = ""
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                state = GroupState.DEAD.value
+            return GroupDescription(
+                group_id, error.code, error.message, state, authorized_operations=operations
+            )
+        membership = group.membership
+        is_stable = membership.state is GroupState.STABLE
+        return GroupDescription(
+            group_id,
+            state=membership.state.value,
+            protocol_type=membership.protocol_type or "",
+            protocol_name=(membership.protocol_name or "") if is_stable else "",
+            members=_describe_members(membership, is_stable=is_stable),
+            authorized_operations=operations,
+        )
+
+
+def _describe_members(membership: ClassicGroup, *, is_stable: bool) -> list[GroupMemberDescription]:
+    """What a member wants and has is only told of a stable group: before it is on the move."""
+    return [
+        GroupMemberDescription(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(membership.protocol_name) if is_stable else b"",
+            member.assignment if is_stable else b"",
+        )
+        for member in membership.members
+    ]
+
+
+class DeleteGroupsOperation:
+    """Answers delete-groups requests."""
+
+    __slots__ = ("_coordinator",)
+
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def handle(
+        self, request: DeleteGroupsRequest, _context: RequestContext
+    ) -> DeleteGroupsResponse:
+        """Delete every group that has no members; each has its own result."""
+        results = []
+        for group_id in request.group_ids:
+            result = DeleteGroupResult(group_id)
+            results.append(result)
+            try:
+                self._coordinator.delete(group_id)
+            except SeglogError as error:
+                result.error, result.error_message = describe_error(error)
+        return DeleteGroupsResponse(results)

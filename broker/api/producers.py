@@ -1,0 +1,127 @@
+"""Producer ids, and the producers that partitions remember.
+
+Transactions are not offered. A producer that asks for them is refused with UNSUPPORTED_VERSION
+where it asks for its id: an answer that is true, that no client repeats, and that it shows to its
+user at once.
+"""
+
+import asyncio
+import re
+from typing import Final
+
+from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.services import Services
+from seglog.broker.coordinator.producer_ids import ProducerIds
+from seglog.broker.errors import describe_error
+from seglog.protocol.api import (
+    ActiveProducer,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersResult,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from seglog.protocol.errors import ErrorCode, SeglogError
+from seglog.protocol.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+TRANSACTION_STATES: Final = frozenset(
+    {
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    }
+)
+
+
+class InitProducerIdOperation:
+    """Answers init-producer-id requests."""
+
+    __slots__ = ("_producer_ids",)
+
+    def __init__(self, producer_ids: ProducerIds) -> None:
+        self._producer_ids = producer_ids
+
+    def handle(
+        self, request: InitProducerIdRequest, _context: RequestContext
+    ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
+        """A new id with epoch 0; an idempotent producer counts its epochs on its own."""
+        has_id = request.producer_id != NO_PRODUCER_ID
+        if request.transactional_id == "" or has_id != (
+            request.producer_epoch != NO_PRODUCER_EPOCH
+        ):
+            return InitProducerIdResponse(ErrorCode.INVALID_REQUEST)
+        if request.transactional_id is not None:
+            return InitProducerIdResponse(ErrorCode.UNSUPPORTED_VERSION)
+        taken = self._producer_ids.take()
+        if taken is not None:
+            return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
+        return Pending(asyncio.get_running_loop().create_task(self._reserve()))
+
+    async def _reserve(self) -> InitProducerIdResponse:
+        try:
+            taken = await self._producer_ids.take_or_reserve()
+        except SeglogError as error:
+            describe_error(error)
+            return InitProducerIdResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
+
+
+class DescribeProducersOperation:
+    """Answers describe-producers requests."""
+
+    __slots__ = ("_services",)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: DescribeProducersRequest, _context: RequestContext
+    ) -> DescribeProducersResponse:
+        """What each partition remembers of its producers, by id."""
+        return DescribeProducersResponse([self._describe(*place) for place in request.partitions])
+
+    def _describe(self, topic: str, number: int) -> DescribeProducersResult:
+        try:
+            partition = self._services.partitions.get(topic, number)
+        except SeglogError as error:
+            code, message = describe_error(error)
+            return DescribeProducersResult(topic, number, code, message)
+        producers = [
+            ActiveProducer(
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_timestamp_ms,
+                entry.coordinator_epoch,
+                -1 if entry.open_transaction_offset is None else entry.open_transaction_offset,
+            )
+            for entry in partition.log.producer_state
+        ]
+        producers.sort(key=lambda producer: producer.producer_id)
+        return DescribeProducersResult(topic, number, producers=producers)
+
+
+class ListTransactionsOperation:
+    """Answers list-transactions requests: there are none."""
+
+    __slots__ = ()
+
+    def handle(
+        self, request: ListTransactionsRequest, _context: RequestContext
+    ) -> ListTransactionsResponse:
+        """An empty list, and which of the asked states do not exist."""
+        unknown = [state for state in request.states if state not in TRANSACTION_STATES]
+        error = ErrorCode.NONE
+        if request.transactional_id_pattern:
+            try:
+                re.compile(request.transactional_id_pattern)
+            except re.error:
+                error = ErrorCode.INVALID_REGULAR_EXPRESSION
+        return ListTransactionsResponse([], unknown, error)

@@ -1,0 +1,119 @@
+"""Coordination: groups, their offsets and producer ids, put together and offered.
+
+coordination = Coordination(services, scheduler)
+coordination.register(handlers)
+coordination.start()          begin to read the stored groups, schedule what comes round
+...
+await coordination.stop()     send everyone away who waits; before scheduler and workers stop
+"""
+
+import logging
+from typing import Final
+
+from seglog.broker.api.groups import (
+    DeleteGroupsOperation,
+    DescribeGroupsOperation,
+    FindCoordinatorOperation,
+    ListGroupsOperation,
+)
+from seglog.broker.api.handlers import Handlers
+from seglog.broker.api.producers import (
+    DescribeProducersOperation,
+    InitProducerIdOperation,
+    ListTransactionsOperation,
+)
+from seglog.broker.api.services import Services
+from seglog.broker.coordinator.group_coordinator import GroupCoordinator
+from seglog.broker.coordinator.group_offsets import GroupOffsets
+from seglog.broker.coordinator.groups import GroupTable
+from seglog.broker.coordinator.offset_store import OffsetStore
+from seglog.broker.coordinator.producer_ids import ProducerIds
+from seglog.broker.runtime.scheduler import Scheduler
+from seglog.config import BrokerConfig
+from seglog.protocol import api
+
+logger = logging.getLogger(__name__)
+
+OFFSET_EXPIRY_TASK: Final = "delete-expired-group-metadata"
+PRODUCER_EXPIRY_TASK: Final = "producer-expiration"
+
+
+class Coordination:
+    """Everything that the broker coordinates.
+
+    Args:
+        services: of the broker, with its logs loaded.
+        scheduler: for deadlines and for what comes round.
+
+    Attributes:
+        groups: every group, for collectors of metrics.
+        expired_producers: how many producers were forgotten because they were silent too long.
+    """
+
+    def __init__(self, services: Services, scheduler: Scheduler) -> None:
+        self.expired_producers = 0
+        self._services = services
+        self._scheduler = scheduler
+        self._store = OffsetStore(services)
+        self.groups = GroupTable(services, self._store)
+        self._coordinator = GroupCoordinator(services, scheduler, self.groups, self._store)
+        self._offsets = GroupOffsets(services, self.groups, self._store, self._coordinator)
+        self._producer_ids = ProducerIds(services)
+        services.topics.deletion_listeners.append(self._offsets.topic_deleted)
+        services.config_listeners.append(self._config_changed)
+
+    def register(self, handlers: Handlers) -> None:
+        """Offer every operation of groups and producers."""
+        services = self._services
+        coordinator, offsets = self._coordinator, self._offsets
+        for request_type, operation in (
+            (api.FindCoordinatorRequest, FindCoordinatorOperation(services).handle),
+            (api.JoinGroupRequest, coordinator.join),
+            (api.SyncGroupRequest, coordinator.sync),
+            (api.HeartbeatRequest, coordinator.heartbeat),
+            (api.LeaveGroupRequest, coordinator.leave),
+            (api.OffsetCommitRequest, offsets.commit),
+            (api.OffsetFetchRequest, offsets.fetch),
+            (api.OffsetDeleteRequest, offsets.delete),
+            (api.ListGroupsRequest, ListGroupsOperation(self.groups).handle),
+            (api.DescribeGroupsRequest, DescribeGroupsOperation(self.groups).handle),
+            (api.DeleteGroupsRequest, DeleteGroupsOperation(coordinator).handle),
+            (api.InitProducerIdRequest, InitProducerIdOperation(self._producer_ids).handle),
+            (api.DescribeProducersRequest, DescribeProducersOperation(services).handle),
+            (api.ListTransactionsRequest, ListTransactionsOperation().handle),
+        ):
+            handlers.register(request_type, operation)
+
+    def start(self) -> None:
+        """Begin to read the stored groups, and schedule the expiry of offsets and producers."""
+        self.groups.start()
+        config = self._services.config
+        for name, task, period_ms in (
+            (OFFSET_EXPIRY_TASK, self._offsets.expire, config.offsets_retention_check_interval_ms),
+            (
+                PRODUCER_EXPIRY_TASK,
+                self._expire_producers,
+                config.producer_id_expiration_check_interval_ms,
+            ),
+        ):
+            self._scheduler.schedule(name, task, period_ms, period_ms)
+
+    async def stop(self) -> None:
+        """Send everyone away who waits, let writes that have begun come to their end."""
+        await self.groups.stop()
+        await self._coordinator.stop()
+        await self._store.stop()
+
+    async def _expire_producers(self) -> None:
+        """The task: forget producers that have been silent for ``producer.id.expiration.ms``."""
+        now_ms = self._services.clock.time_ms()
+        expired = 0
+        for partition in list(self._services.partitions.all()):
+            expired += partition.log.expire_producers(now_ms)
+        self.expired_producers += expired
+        if expired:
+            logger.info("event=producers-expired count=%d", expired)
+
+    def _config_changed(self, config: BrokerConfig) -> None:
+        for partition in self._services.partitions.all():
+            partition.log.producer_state.expiration_ms = config.producer_id_expiration_ms

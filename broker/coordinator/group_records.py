@@ -1,0 +1,153 @@
+"""What groups are on disk: the records of ``__consumer_offsets``, in Apache Kafka's formats."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from seglog.broker.coordinator.group import ClassicGroup
+from seglog.broker.coordinator.group_state import GroupLimits, Moment
+from seglog.broker.coordinator.members import Member
+from seglog.protocol.api import ZERO_TOPIC_ID
+from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
+from seglog.protocol.kafka.messages.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from seglog.protocol.records.builder import RECORD_OVERHEAD_BYTES_MAX
+
+StoredRecord: TypeAlias = tuple[bytes, bytes | None]
+"""Key and value; no value deletes what the key names."""
+
+Place: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+NO_EXPIRY_MS: Final = -1
+
+_GROUP_VALUE_VERSION: Final = 3
+_OFFSET_VALUE_VERSION: Final = 3
+_OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
+
+
+class CommittedOffset(NamedTuple):
+    """One offset of a group; ``expires_ms`` is -1 unless the client asked for a time of its own."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    committed_ms: int = -1
+    expires_ms: int = NO_EXPIRY_MS
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+def offset_record(group_id: str, place: Place, committed: CommittedOffset) -> StoredRecord:
+    """The record that stores one offset.
+
+    Raises:
+        ProtocolError: a name is too long for its field.
+    """
+    has_expiry = committed.expires_ms != NO_EXPIRY_MS
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.committed_ms,
+        expire_timestamp=committed.expires_ms,
+    )
+    version = _OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else _OFFSET_VALUE_VERSION
+    return offset_key(group_id, place), encode_versioned(value, version)
+
+
+def offset_tombstone(group_id: str, place: Place) -> StoredRecord:
+    """The record that deletes one offset."""
+    return offset_key(group_id, place), None
+
+
+def offset_key(group_id: str, place: Place) -> bytes:
+    """The key of one offset."""
+    topic, partition = place
+    return encode_record_key(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+
+
+def group_record(group: ClassicGroup) -> StoredRecord:
+    """The record that stores a group with its members and their assignments.
+
+    Raises:
+        ProtocolError: a name is too long for its field.
+    """
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol_name,
+        leader=group.members.leader_id,
+        current_state_timestamp=group.changed_ms,
+        members=[
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name),
+                assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+    )
+    return _group_key(group.group_id), encode_versioned(value, _GROUP_VALUE_VERSION)
+
+
+def group_tombstone(group_id: str) -> StoredRecord:
+    """The record that deletes a group."""
+    return _group_key(group_id), None
+
+
+def _group_key(group_id: str) -> bytes:
+    return encode_record_key(GroupMetadataKey(group=group_id))
+
+
+def restored_group(
+    group_id: str, value: GroupMetadataValue, limits: GroupLimits, now: Moment
+) -> ClassicGroup:
+    """A group as its record has it."""
+    members = [
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            each.session_timeout,
+            each.rebalance_timeout if each.rebalance_timeout >= 0 else each.session_timeout,
+            [(value.protocol or "", bytes(each.subscription))],
+            bytes(each.assignment),
+        )
+        for each in value.members
+    ]
+    return ClassicGroup.restored(
+        group_id,
+        limits,
+        now,
+        generation=value.generation,
+        protocol_type=value.protocol_type,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+        members=members,
+        changed_ms=value.current_state_timestamp,
+    )
+
+
+def split_by_size(records: Iterable[StoredRecord], max_bytes: int) -> Iterator[list[StoredRecord]]:
+    """Cut records into runs that fit into a batch each; a record that alone is larger stays so."""
+    run: list[StoredRecord] = []
+    size = 0
+    for key, value in records:
+        record_bytes = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES_MAX
+        if run and size + record_bytes > max_bytes:
+            yield run
+            run, size = [], 0
+        run.append((key, value))
+        size += record_bytes
+    if run:
+        yield run

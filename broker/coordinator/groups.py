@@ -1,0 +1,292 @@
+"""GroupTable: every group of this broker, and whether it may be asked for yet.
+
+After a start the groups are read back from ``__consumer_offsets``, partition by partition; until
+its partition is done a group is answered with COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from seglog.broker.api.services import Services
+from seglog.broker.coordinator.group import ClassicGroup
+from seglog.broker.coordinator.group_records import (
+    CommittedOffset,
+    Place,
+    offset_tombstone,
+    restored_group,
+)
+from seglog.broker.coordinator.group_state import GroupLimits, GroupState, Moment
+from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
+from seglog.broker.coordinator.replay import PartitionReplay, replay_partition
+from seglog.broker.errors import RequestError
+from seglog.broker.runtime.scheduler import ScheduledTask
+from seglog.broker.storage.errors import StorageError
+from seglog.protocol.api import ZERO_TOPIC_ID
+from seglog.protocol.errors import ErrorCode, SeglogError
+
+logger = logging.getLogger(__name__)
+
+GROUP_ID_BYTES_MAX: Final = 32_767
+"""What the length of a string in a record key can say."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One group: who is in it, and how far it has read.
+
+    ``timer`` runs at ``timer_ms`` (monotonic clock) or before, when something may be due.
+    """
+
+    membership: ClassicGroup
+    offsets: dict[Place, CommittedOffset] = field(default_factory=dict)
+    timer: ScheduledTask | None = None
+    timer_ms: int = 0
+
+    @property
+    def group_id(self) -> str:
+        """Its name."""
+        return self.membership.group_id
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing is known of it that would be worth keeping."""
+        return (
+            self.membership.state is GroupState.EMPTY
+            and not self.offsets
+            and not self.membership.has_pending_members
+        )
+
+
+@dataclass(slots=True)
+class GroupCounters:
+    """What the coordinator has counted; a collector reads it.
+
+    Attributes:
+        commits: offsets that were stored.
+        expired_offsets: offsets that went because of their age.
+        deleted_offsets: offsets that a client deleted, or whose topic was deleted.
+        rebalances: generations that were completed.
+        load_faults: records of the internal topic that could not be read at the start.
+    """
+
+    commits: int = 0
+    expired_offsets: int = 0
+    deleted_offsets: int = 0
+    rebalances: int = 0
+    load_faults: int = 0
+
+
+class GroupTable:
+    """The groups by id.
+
+    Args:
+        services: of the broker.
+        store: where groups are stored.
+
+    Attributes:
+        counters: what happened to groups and offsets.
+        restored_listener: told of every group that was read back.
+    """
+
+    def __init__(self, services: Services, store: OffsetStore) -> None:
+        self.counters = GroupCounters()
+        self.restored_listener: Callable[[Group], None] | None = None
+        self._services = services
+        self._store = store
+        self._groups: dict[str, Group] = {}
+        self._loading: set[int] = set()
+        self._lost: set[int] = set()
+        self._loader: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(list(self._groups.values()))
+
+    # ---- access
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the broker is stopping."""
+        return self._is_stopped
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some groups may not be known yet."""
+        return bool(self._loading)
+
+    def now(self) -> Moment:
+        """The time on both clocks."""
+        clock = self._services.clock
+        return Moment(clock.monotonic_ms(), clock.time_ms())
+
+    def limits(self) -> GroupLimits:
+        """What the configuration says now."""
+        config = self._services.config
+        return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size)
+
+    def check(self, group_id: str, *, may_be_nameless: bool = False) -> None:
+        """Check whether a group can be worked on.
+
+        Args:
+            may_be_nameless: offsets may be kept without a group id, as ever.
+
+        Raises:
+            RequestError: its name is illegal, or it is not available now.
+        """
+        if self._is_stopped:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is stopping")
+        if not group_id and not may_be_nameless:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        if len(group_id) > GROUP_ID_BYTES_MAX // 4 and len(group_id.encode()) > GROUP_ID_BYTES_MAX:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID, "the group id is too long")
+        if not (self._loading or self._lost):
+            return
+        partition = self._store.partition_of(group_id)
+        if partition in self._loading:
+            raise RequestError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                f"partition {partition} of {OFFSETS_TOPIC} is being read",
+            )
+        if partition in self._lost:
+            raise RequestError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"partition {partition} of {OFFSETS_TOPIC} could not be read",
+            )
+
+    def find(self, group_id: str) -> Group | None:
+        """A group, None if there is none."""
+        return self._groups.get(group_id)
+
+    def get(self, group_id: str, missing: ErrorCode) -> Group:
+        """A group that has to be there.
+
+        Raises:
+            RequestError: with the code ``missing`` if there is none.
+        """
+        group = self._groups.get(group_id)
+        if group is None:
+            raise RequestError(missing, f"there is no group {group_id!r}")
+        return group
+
+    def new(self, group_id: str) -> Group:
+        """A group that is not in the table yet; ``add`` it once it is worth it."""
+        return Group(ClassicGroup(group_id, self.limits(), self.now()))
+
+    def add(self, group: Group) -> None:
+        """Take a group in; no matter if it is there."""
+        known = self._groups.setdefault(group.group_id, group)
+        assert known is group, group.group_id
+
+    def remove(self, group: Group) -> None:
+        """Forget a group."""
+        if group.timer is not None:
+            group.timer.cancel()
+            group.timer = None
+        if self._groups.get(group.group_id) is group:
+            del self._groups[group.group_id]
+
+    # ---- loading
+
+    def start(self) -> None:
+        """Begin to read the groups that are stored; those without records are there at once."""
+        for number in range(self._store.partition_count):
+            partition = self._services.partitions.find(OFFSETS_TOPIC, number)
+            if partition is None:
+                self._lost.add(number)
+            elif partition.log.offsets.log_end > partition.log.offsets.log_start:
+                self._loading.add(number)
+        if self._loading:
+            self._loader = asyncio.get_running_loop().create_task(self._load_all())
+
+    async def loaded(self) -> None:
+        """Wait until every group is known that can be."""
+        if self._loader is not None:
+            await asyncio.wait([self._loader])
+
+    async def stop(self) -> None:
+        """Be of no further use."""
+        self._is_stopped = True
+        if self._loader is not None:
+            self._loader.cancel()
+            await asyncio.wait([self._loader])
+
+    async def _load_all(self) -> None:
+        started_ms = self._services.clock.monotonic_ms()
+        for number in sorted(self._loading):
+            await self._load(number)
+        logger.info(
+            "event=groups-loaded groups=%d offsets=%d faults=%d milliseconds=%d",
+            len(self._groups),
+            sum(len(group.offsets) for group in self._groups.values()),
+            self.counters.load_faults,
+            self._services.clock.monotonic_ms() - started_ms,
+        )
+
+    async def _load(self, number: int) -> None:
+        services = self._services
+        partition = services.partitions.find(OFFSETS_TOPIC, number)
+        try:
+            if partition is None:
+                self._lost.add(number)
+                return
+            pool = services.workers.background
+            replay = await replay_partition(
+                partition, pool, services.config.offsets_load_buffer_size
+            )
+            self.counters.load_faults += replay.faults
+            self._take_over(replay)
+        except StorageError as error:
+            logger.warning("event=groups-not-loaded partition=%d error=%s", number, error)
+            self._lost.add(number)
+        finally:
+            self._loading.discard(number)
+
+    def _take_over(self, replay: PartitionReplay) -> None:
+        now = self.now()
+        limits = self.limits()
+        for group_id in {**replay.offsets, **replay.groups}:
+            value = replay.groups.get(group_id)
+            membership = (
+                ClassicGroup(group_id, limits, now)
+                if value is None
+                else restored_group(group_id, value, limits, now)
+            )
+            group = Group(membership, replay.offsets.get(group_id, {}))
+            self._drop_orphans(group)
+            if value is not None or group.offsets:
+                self._groups[group_id] = group
+                if self.restored_listener is not None:
+                    self.restored_listener(group)
+
+    def _drop_orphans(self, group: Group) -> None:
+        """Drop offsets of topics that were deleted when there was no time to say so."""
+        catalog = self._services.catalog
+        orphans = []
+        for place, committed in group.offsets.items():
+            topic = catalog.get(place[0])
+            if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
+                orphans.append(place)
+        self.delete_offsets(group, orphans)
+
+    def delete_offsets(self, group: Group, places: list[Place]) -> None:
+        """Take offsets out of a group, in the log too; what cannot be logged is only forgotten."""
+        if not places:
+            return
+        records = [offset_tombstone(group.group_id, place) for place in places]
+        try:
+            self._store.append_all(group.group_id, records)
+        except SeglogError as error:
+            logger.warning(
+                "event=tombstones-not-written group=%r offsets=%d error=%s",
+                group.group_id,
+                len(places),
+                error,
+            )
+        for place in places:
+            group.offsets.pop(place, None)

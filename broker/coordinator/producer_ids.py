@@ -1,0 +1,90 @@
+"""ProducerIds: every producer gets an id that nobody else has ever had.
+
+Ids are taken from the catalog in blocks, so that only one in a thousand waits for the disk. The
+rest of a block is lost when the broker stops, which costs nothing: there are 2^63.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from seglog.broker.api.services import Services
+
+logger = logging.getLogger(__name__)
+
+BLOCK_SIZE: Final = 1000
+
+
+class ProducerIds:
+    """Hands out producer ids.
+
+    Args:
+        services: of the broker.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._next = 0
+        self._end = 0
+        self._reservation: asyncio.Task[None] | None = None
+        self._floor: int | None = None
+
+    def take(self) -> int | None:
+        """An id, None if a block has to be reserved first."""
+        if self._next >= self._end:
+            return None
+        taken = self._next
+        self._next += 1
+        return taken
+
+    async def take_or_reserve(self) -> int:
+        """An id, even if that takes a while.
+
+        Raises:
+            StorageError: a block could not be reserved.
+        """
+        while True:
+            taken = self.take()
+            if taken is not None:
+                return taken
+            if self._reservation is None:
+                self._reservation = asyncio.get_running_loop().create_task(self._reserve())
+                self._reservation.add_done_callback(self._reserved)
+            # Everyone who asks meanwhile waits for the same block.
+            await asyncio.shield(self._reservation)
+
+    async def _reserve(self) -> None:
+        services = self._services
+        if self._floor is None:
+            self._floor = self._lowest_safe_id()
+        reserve = partial(services.catalog.reserve_producer_ids, BLOCK_SIZE, self._floor)
+        try:
+            first = await services.workers.changes.run(reserve)
+        finally:
+            services.partitions.take_failures()
+        self._next, self._end = first, first + BLOCK_SIZE
+
+    def _reserved(self, task: "asyncio.Task[None]") -> None:
+        self._reservation = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.warning("event=producer-ids-not-reserved error=%s", error)
+
+    def _lowest_safe_id(self) -> int:
+        """An id that nobody can have, whatever became of the catalog.
+
+        No producer that a log remembers may have it. Where the catalog was damaged, and its copy
+        may not know the last blocks, the clock is a number that no counter has reached: ids are
+        handed out more slowly than milliseconds pass.
+        """
+        services = self._services
+        known = [
+            entry.producer_id
+            for partition in services.partitions.all()
+            for entry in partition.log.producer_state
+        ]
+        floor = max(known, default=-1) + 1
+        if services.catalog.is_fallback:
+            floor = max(floor, services.clock.time_ms())
+            logger.warning("event=producer-ids-skipped floor=%d reason=catalog-was-damaged", floor)
+        return floor

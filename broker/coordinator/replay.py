@@ -1,0 +1,199 @@
+"""Reading ``__consumer_offsets`` back: what a partition of it says of its groups.
+
+A ``PartitionReplay`` is fed with the bytes of the partition, in a worker; its owner takes the
+result over when all of it was read. A record that cannot be understood is left out with a line in
+the log, so that one damaged record costs one offset and not a start.
+"""
+
+import logging
+from functools import partial
+from typing import Final
+
+from seglog.broker.coordinator.group_records import CommittedOffset, Place, StoredRecord
+from seglog.broker.partition.partition import Partition
+from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import FileSlice
+from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.protocol.errors import ProtocolError, RecordError
+from seglog.protocol.kafka.codec import decode_record_key, decode_versioned
+from seglog.protocol.kafka.messages.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from seglog.protocol.kafka.schema import Message
+from seglog.protocol.records.batch import RecordBatch, iter_batches
+from seglog.protocol.records.control import ControlType, read_marker
+
+logger = logging.getLogger(__name__)
+
+_LOGGED_FAULTS_MAX: Final = 20
+_KINDS: Final[tuple[type[Message], ...]] = (
+    OffsetCommitKey,
+    LegacyOffsetCommitKey,
+    GroupMetadataKey,
+)
+
+
+class PartitionReplay:
+    """The last word of one partition on every group in it.
+
+    Args:
+        name: of the partition, for messages.
+
+    Attributes:
+        offsets: of each group.
+        groups: the stored state of each group that has one.
+        faults: how many batches and records could not be read.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.offsets: dict[str, dict[Place, CommittedOffset]] = {}
+        self.groups: dict[str, GroupMetadataValue] = {}
+        self.faults = 0
+        self._name = name
+        # Offsets of transactions that no marker has ended yet, by producer.
+        self._undecided: dict[int, list[StoredRecord]] = {}
+
+    def feed(self, data: bytes) -> int | None:
+        """Take in the next bytes, which begin with a batch.
+
+        Returns:
+            The offset behind the last whole batch; None if none can be found because the bytes are
+            damaged.
+        """
+        next_offset = None
+        try:
+            for batch in iter_batches(data):
+                self._take_batch(batch)
+                next_offset = batch.header.next_offset
+        except RecordError as error:
+            self.fault("batch", -1 if next_offset is None else next_offset, error)
+            return None
+        return next_offset
+
+    def _take_batch(self, batch: RecordBatch) -> None:
+        header = batch.header
+        try:
+            batch.check()
+            if header.is_control:
+                self._take_marker(batch)
+                return
+            records = batch.records()
+        except RecordError as error:
+            self.fault("batch", header.base_offset, error)
+            return
+        undecided = None
+        if header.is_transactional:
+            undecided = self._undecided.setdefault(header.producer_id, [])
+        for record in records:
+            if record.key is None:
+                self.fault("record", record.offset, "it has no key")
+            elif undecided is not None:
+                undecided.append((record.key, record.value))
+            else:
+                self._take_record(record.offset, record.key, record.value)
+
+    def _take_marker(self, batch: RecordBatch) -> None:
+        marker = read_marker(batch)
+        if marker is None:
+            return
+        decided = self._undecided.pop(marker.producer_id, [])
+        if marker.control_type is ControlType.COMMIT:
+            for key, value in decided:
+                self._take_record(marker.offset, key, value)
+
+    def _take_record(self, offset: int, key: bytes, value: bytes | None) -> None:
+        try:
+            decoded = decode_record_key(key, *_KINDS)
+            if isinstance(decoded, GroupMetadataKey):
+                self._take_group(decoded.group, value)
+            elif isinstance(decoded, OffsetCommitKey | LegacyOffsetCommitKey):
+                self._take_offset(decoded.group, (decoded.topic, decoded.partition), value)
+            # Anything else belongs to group protocols that are not offered here.
+        except ProtocolError as error:
+            self.fault("record", offset, error)
+
+    def _take_group(self, group_id: str, value: bytes | None) -> None:
+        if value is None:
+            self.groups.pop(group_id, None)
+        else:
+            self.groups[group_id] = decode_versioned(GroupMetadataValue, value)
+
+    def _take_offset(self, group_id: str, place: Place, value: bytes | None) -> None:
+        offsets = self.offsets.setdefault(group_id, {})
+        if value is None:
+            offsets.pop(place, None)
+            return
+        decoded = decode_versioned(OffsetCommitValue, value)
+        offsets[place] = CommittedOffset(
+            decoded.offset,
+            decoded.leader_epoch,
+            decoded.metadata,
+            decoded.commit_timestamp,
+            decoded.expire_timestamp,
+            bytes(decoded.topic_id),
+        )
+
+    def fault(self, what: str, offset: int, reason: object) -> None:
+        """Count something that could not be read, and say so."""
+        self.faults += 1
+        if self.faults <= _LOGGED_FAULTS_MAX:
+            logger.warning(
+                "event=group-%s-damaged partition=%s offset=%d reason=%s action=left-out",
+                what,
+                self._name,
+                offset,
+                reason,
+            )
+
+
+async def replay_partition(
+    partition: Partition, pool: WorkerPool, buffer_bytes: int
+) -> PartitionReplay:
+    """Read a whole partition, piece by piece in a worker; nothing is appended to it meanwhile.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    log = partition.log
+    replay = PartitionReplay(str(partition.topic_partition))
+    offset = log.offsets.log_start
+    while offset < log.offsets.log_end:
+        next_offset = await _read_piece(log, offset, pool, buffer_bytes, replay)
+        if next_offset is None:
+            # What lies behind the damage cannot be found in this segment; the next one can.
+            segment = log.segments.floor(offset)
+            following = None if segment is None else log.segments.higher(segment.base_offset)
+            if following is None:
+                break
+            next_offset = following.base_offset
+        offset = max(next_offset, offset + 1)
+    return replay
+
+
+async def _read_piece(
+    log: Log, offset: int, pool: WorkerPool, buffer_bytes: int, replay: PartitionReplay
+) -> int | None:
+    """Take in some batches from an offset on; the offset behind them, None if that is unknown."""
+    try:
+        data = log.read(offset, buffer_bytes, isolation=FetchIsolation.LOG_END)
+    except StorageError as error:
+        if error.takes_dir_offline:
+            raise
+        replay.fault("batch", offset, error)
+        return None
+    if data.slice is None:
+        # The last batches of the log were compacted away.
+        return log.offsets.log_end
+    return await pool.run(partial(_feed, replay, data.slice))
+
+
+def _feed(replay: PartitionReplay, piece: FileSlice) -> int | None:
+    try:
+        return replay.feed(piece.read())
+    finally:
+        piece.release()
