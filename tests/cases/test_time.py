@@ -281,7 +281,7 @@ def test_lookup_is_exact_to_the_record_in_a_long_log(broker: MeasuredBroker, lay
         for first in range(0, 10_000, size):
             stamps = [T + 10 * number for number in range(first, first + size)]
             native.produce(topic, batch(*stamps, value=b"v" * 100, codec=codec))
-        probes = random.Random(5).sample(range(10_000), 198) + [0, 9_999]
+        probes = [0, 9_999, *random.Random(5).sample(range(10_000), 198)]
         for wire in (native, kafka):
             for i in probes:
                 assert wire.find(topic, T + 10 * i)[1:] == (i, T + 10 * i)
