@@ -2,6 +2,12 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from seglog.protocol.records._pure_arrow import (
+    BinaryColumn,
+    ColumnBuffers,
+    HeaderColumns,
+    NumberColumn,
+)
 from seglog.protocol.records.batch import BatchHeader
 from seglog.protocol.records.record import RecordFields
 from seglog.protocol.types import Buffer
@@ -99,3 +105,42 @@ def header_if_ordinary(
     earliest_timestamp: int,
     latest_timestamp: int,
 ) -> _RecordT | None: ...
+
+class RecordColumns:
+    rows: int
+    data_bytes: int
+    def __init__(
+        self, with_key: bool = True, with_value: bool = True, with_headers: bool = False
+    ) -> None: ...
+    def append(
+        self,
+        data: Buffer,
+        record_count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_time: int | None = None,
+        from_offset: int = ...,
+        end_offset: int = ...,
+    ) -> int: ...
+    def take(self) -> ColumnBuffers: ...
+
+def place_rows(
+    rows: int,
+    key: BinaryColumn | None,
+    chosen: NumberColumn | None,
+    partition_count: int,
+    keyless_partition: int,
+) -> tuple[bytearray, list[int]]: ...
+def encode_columns(
+    rows: int,
+    key: BinaryColumn | None,
+    value: BinaryColumn | None,
+    timestamps: NumberColumn | None,
+    headers: HeaderColumns | None,
+    default_timestamp: int,
+    order: Buffer,
+    first: int,
+    end: int,
+    max_bytes: int,
+    reserve_bytes: int = 0,
+) -> tuple[bytearray, int, int, int]: ...
