@@ -280,9 +280,9 @@ class AsyncAdmin:
         self, partitions: Iterable[PartitionLike] | None = None
     ) -> list[LogDirDescription]:
         """Data directories, and the size of each partition (None: of all) in them."""
-        chosen = None
+        chosen: list[tuple[str, int]] | None = None
         if partitions is not None:
-            chosen = [(*as_partition(partition),) for partition in partitions]
+            chosen = [as_partition(partition) for partition in partitions]
         response = await self._repeat(DescribeLogDirsRequest(chosen))
         return list(response.log_dirs)
 

@@ -191,7 +191,11 @@ class Cluster:
 
     def unwatch(self, topics: Iterable[str]) -> None:
         """Nobody needs these topics any more."""
-        self._watched.difference_update(topics)
+        gone = frozenset(topics)
+        self._watched -= gone
+        self.topics = MappingProxyType(
+            {name: topic for name, topic in self.topics.items() if name not in gone}
+        )
 
     def refresh_soon(self) -> None:
         """Something does not fit the metadata: ask again, in the background."""

@@ -203,9 +203,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """The broker closed its side."""
         self.close("closed by the broker")
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """The transport is gone."""
-        self.close(f"connection lost: {error}" if error else "closed by the broker")
+        self.close(f"connection lost: {exc}" if exc else "closed by the broker")
 
     def pause_writing(self) -> None:
         """The socket is full."""

@@ -86,15 +86,12 @@ def wire_timestamp(spec: TimeSpec) -> int:
     return timestamp_ms
 
 
-def as_partition(partition: PartitionLike) -> TopicPartition:
+def as_partition(partition: object) -> TopicPartition:
     """A partition from a pair; raises ``ConfigurationError`` for anything else."""
-    try:
-        topic, number = partition
-    except (TypeError, ValueError):
-        raise ConfigurationError(f"{partition!r}: expected (topic, partition)") from None
-    if type(topic) is not str or type(number) is not int or number < 0:
-        raise ConfigurationError(f"{partition!r}: expected (topic, partition)")
-    return TopicPartition(topic, number)
+    match partition:
+        case (str() as topic, int() as number) if type(number) is int and number >= 0:
+            return TopicPartition(topic, number)
+    raise ConfigurationError(f"{partition!r}: expected (topic, partition)")
 
 
 class OffsetFinder:

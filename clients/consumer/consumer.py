@@ -10,6 +10,7 @@ from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig, ConsumerOptions, make_config
 from seglog.clients.consumer.fetcher import Fetcher
 from seglog.clients.consumer.starts import (
+    End,
     Offset,
     Start,
     Subscription,
@@ -265,6 +266,7 @@ class AsyncConsumer:
         while state.place is not None:
             self._arrived.clear()
             await self._arrived.wait()
+            self._started()
         return self.stream.position(state)
 
     async def offsets_for_times(
@@ -356,7 +358,7 @@ class AsyncConsumer:
             for number in range(known.partition_count):
                 partition = TopicPartition(name, number)
                 if partition not in fetcher.states:
-                    fetcher.states[partition] = PartitionState(partition, "earliest")
+                    fetcher.states[partition] = PartitionState(partition, End.EARLIEST)
         fetcher.wake()
 
     def _put(self, chunk: Chunk) -> None:

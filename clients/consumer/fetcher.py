@@ -11,7 +11,7 @@ from typing import Final
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig
-from seglog.clients.consumer.starts import Last, Offset, Place, Timestamp
+from seglog.clients.consumer.starts import End, Last, Offset, Timestamp
 from seglog.clients.consumer.state import UNKNOWN, Chunk, PartitionState
 from seglog.clients.errors import (
     BrokerError,
@@ -304,7 +304,7 @@ class Fetcher:
             self._retry_later(state)
         else:
             self._cluster.warn("consumer: %s; going on at the %s", error, self._config.offset_reset)
-            state.move_to(self._config.offset_reset)
+            state.move_to(End(self._config.offset_reset))
 
     def _halt(self, state: PartitionState, error: ClientError) -> None:
         """Let the reader know of an error behind what it has got; until then nothing is asked."""
@@ -316,8 +316,7 @@ class Fetcher:
         state.retry_at_s = self._loop.time() + self._backoff.delay_s(state.failures)
 
 
-def _question_of(place: Place) -> TimeSpec:
+def _question_of(place: End | Timestamp) -> TimeSpec:
     if isinstance(place, Timestamp):
         return place.timestamp_ms
-    assert place == "earliest" or place == "latest"
-    return place
+    return place.value

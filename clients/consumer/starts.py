@@ -1,8 +1,9 @@
 """Where reading begins: what an application may say, and what it means for each partition."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Final, Literal
 
 from seglog.clients.errors import ConfigurationError
@@ -36,10 +37,19 @@ Start = Literal["earliest", "latest"] | int | datetime | Timestamp | Offset | La
 where it is said for one."""
 TopicsLike = str | Iterable[str] | Iterable[PartitionLike] | ByPartition[Start]
 """Topics, partitions, or partitions with where to begin in each."""
-Place = Literal["earliest", "latest"] | Offset | Timestamp | Last
+
+
+class End(Enum):
+    """One end of a partition or the other."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+Place = End | Offset | Timestamp | Last
 """A start without anything left to interpret."""
 
-_WORDS: Final = ("earliest", "latest")
+_ENDS: Final = {end.value: end for end in End}
 
 
 def place_of(start: Start, *, integer_is_offset: bool) -> Place:
@@ -48,20 +58,21 @@ def place_of(start: Start, *, integer_is_offset: bool) -> Place:
     Raises:
         ConfigurationError: nothing that can be meant.
     """
+    place: object = start
     if type(start) is int:
-        start = Offset(start) if integer_is_offset else Timestamp(start)
-    if isinstance(start, datetime):
-        return Timestamp(timestamp_of(start))
-    if isinstance(start, Offset) and type(start.offset) is int and start.offset >= 0:
-        return start
-    if isinstance(start, Timestamp) and type(start.timestamp_ms) is int and start.timestamp_ms >= 0:
-        return start
-    if isinstance(start, Last) and type(start.count) is int and start.count >= 0:
-        return start
-    if start == "earliest" or start == "latest":
-        return start
+        place = Offset(start) if integer_is_offset else Timestamp(start)
+    elif isinstance(start, datetime):
+        place = Timestamp(timestamp_of(start))
+    elif isinstance(start, str):
+        place = _ENDS.get(start)
+    match place:
+        case End():
+            return place
+        case Offset(offset=number) | Timestamp(timestamp_ms=number) | Last(count=number):
+            if type(number) is int and number >= 0:
+                return place
     raise ConfigurationError(
-        f"start={start!r}: expected {' or '.join(map(repr, _WORDS))}, a time (ms since the epoch, "
+        f"start={start!r}: expected {' or '.join(map(repr, _ENDS))}, a time (ms since the epoch, "
         "datetime or Timestamp), Offset or Last"
     )
 
@@ -90,10 +101,13 @@ def parse_subscription(topics: TopicsLike, start: Start) -> Subscription:
             for partition, each in topics.items()
         }
         return Subscription((), places, place)
-    items: Sequence[object] = list(topics)
-    names = [item for item in items if isinstance(item, str)]
-    if len(names) == len(items):
-        return Subscription(tuple(dict.fromkeys(names)), {}, place)
-    if names:
+    names: list[str] = []
+    partitions: list[TopicPartition] = []
+    for item in topics:
+        if isinstance(item, str):
+            names.append(item)
+        else:
+            partitions.append(as_partition(item))
+    if names and partitions:
         raise ConfigurationError("topics and partitions cannot be mixed in one subscription")
-    return Subscription((), {as_partition(item): place for item in items}, place)  # type: ignore[arg-type]  # as_partition checks what it gets
+    return Subscription(tuple(dict.fromkeys(names)), dict.fromkeys(partitions, place), place)

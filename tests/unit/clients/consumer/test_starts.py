@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from seglog.clients import ConfigurationError, Last, Offset, Timestamp
-from seglog.clients.consumer.starts import parse_subscription, place_of
+from seglog.clients.consumer.starts import End, parse_subscription, place_of
 from seglog.clients.offsets import timestamp_of, wire_timestamp
 
 
@@ -16,7 +16,7 @@ from seglog.clients.offsets import timestamp_of, wire_timestamp
 def test_topics_are_read_from_the_common_start(topics, names):
     subscription = parse_subscription(topics, "earliest")
     assert subscription.topics == names
-    assert subscription.place == "earliest"
+    assert subscription.place is End.EARLIEST
     assert not subscription.partitions
 
 
@@ -24,7 +24,7 @@ def test_partitions_have_the_common_start_or_their_own():
     chosen = parse_subscription([("a", 0), ("a", 1)], 1234)
     assert chosen.partitions == {("a", 0): Timestamp(1234), ("a", 1): Timestamp(1234)}
     own = parse_subscription({("a", 0): 5, ("a", 1): "latest", ("b", 0): Last(3)}, "earliest")
-    assert own.partitions == {("a", 0): Offset(5), ("a", 1): "latest", ("b", 0): Last(3)}
+    assert own.partitions == {("a", 0): Offset(5), ("a", 1): End.LATEST, ("b", 0): Last(3)}
 
 
 def test_an_integer_is_a_time_for_all_and_an_offset_for_one():

@@ -3,6 +3,7 @@
 import pytest
 
 from seglog.clients import CorruptRecordError
+from seglog.clients.consumer.starts import End
 from seglog.clients.consumer.state import Chunk, PartitionState
 from seglog.clients.consumer.stream import RecordStream
 from seglog.clients.errors import BrokerError
@@ -24,7 +25,7 @@ class Harness:
         self.stream = RecordStream(
             check_crcs=True, on_consumed=self.consumed.append, on_broken=self.broken.append
         )
-        self.state = PartitionState(TopicPartition("t", 3), "earliest")
+        self.state = PartitionState(TopicPartition("t", 3), End.EARLIEST)
         self.state.begin_at(position)
 
     def put(self, *batches, aborted=None, error=None):
