@@ -80,6 +80,7 @@ class Log:
         self._writer = LogWriter(
             file_system, directory, str(topic_partition), config, parts, self._reader, self._flusher
         )
+        self._reported_future: LogSegment | None = None
         parts.update_first_unstable()
 
     def __repr__(self) -> str:
@@ -240,7 +241,25 @@ class Log:
         """What retention would delete now, oldest first; changes nothing."""
         offsets = self.offsets
         bounds = RetentionBounds(offsets.log_start, offsets.high_watermark, offsets.log_end)
-        return deletable_segments(tuple(self.segments), self.config, bounds, now_ms)
+        found = deletable_segments(tuple(self.segments), self.config, bounds, now_ms)
+        if not found:
+            self._report_future_timestamps(now_ms)
+        return found
+
+    def _report_future_timestamps(self, now_ms: int) -> None:
+        """Say, once per segment, that timestamps ahead of the clock hold retention back (RET-5)."""
+        first = self.segments.first
+        if first is None or first is self._reported_future or self.config.retention_ms < 0:
+            return
+        if self.config.deletes and first.largest_timestamp_ms > now_ms:
+            self._reported_future = first
+            logger.warning(
+                "event=future-timestamps log=%s base_offset=%d largest_timestamp_ms=%d now_ms=%d",
+                self.topic_partition,
+                first.base_offset,
+                first.largest_timestamp_ms,
+                now_ms,
+            )
 
     def delete_segments(self, doomed: Sequence[LogSegment], now_ms: int) -> list[LogSegment]:
         """Take segments out of the log; their files are renamed ``.deleted`` at once (RET-12).

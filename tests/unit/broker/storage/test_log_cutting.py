@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.segment import LogSegment
 from seglog.config.log_config import LogConfig
@@ -24,6 +24,7 @@ from support.log_builder import (
     read_all,
     reopen,
 )
+from support.recording_file_system import RecordingFileSystem
 from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
 
@@ -93,6 +94,19 @@ def test_deciding_changes_nothing(log: Log) -> None:
     assert len(log.deletable_segments(NOW_MS + DAY_MS)) == len(log.segments)
     assert names_in(log.directory) == names
     assert log.offsets.log_start == 0
+
+
+def test_timestamps_ahead_of_the_clock_are_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RET-5: they keep a segment longer than somebody may expect."""
+    log = open_log(tmp_path / "log", LogConfig(retention_ms=1000))
+    append(log, timestamps_ms=NOW_MS + 1000)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert run_retention(log) == 0
+    assert caplog.text.count("event=future-timestamps") == 1
+    assert run_retention(log, NOW_MS + 2001) == 1
 
 
 def test_producers_survive_the_deletion_of_their_records(tmp_path: Path) -> None:
@@ -184,10 +198,17 @@ def test_truncation_below_the_high_watermark_is_reported(
 # ---- swaps
 
 
-def cleaned_segment(log: Log, base_offset: int, offsets: list[int]) -> LogSegment:
+def cleaned_segment(
+    log: Log, base_offset: int, offsets: list[int], file_system: FileSystem | None = None
+) -> LogSegment:
     """What a cleaner hands over."""
     segment = LogSegment.create(
-        OsFileSystem(), log.directory, base_offset, log.config, NOW_MS, suffix=".cleaned"
+        file_system or OsFileSystem(),
+        log.directory,
+        base_offset,
+        log.config,
+        NOW_MS,
+        suffix=".cleaned",
     )
     append_to_segment(segment, *(stored_batch(offset) for offset in offsets))
     segment.on_become_inactive()
@@ -212,6 +233,39 @@ def test_swap_puts_compacted_segments_in_place(log: Log) -> None:
     assert f"{sources[1].base_offset:020d}.snapshot" not in names_in(log.directory)
     log = reopen(log, clean=False)
     assert offsets_of(read_all(log)) == [3, 20, *range(third, 60)]
+
+
+def test_swap_renames_from_the_last_segment_down_and_syncs_the_folder_last(
+    tmp_path: Path,
+) -> None:
+    """Storage-format 12: so that the loader can tell a complete swap from an unfinished one."""
+    disk = RecordingFileSystem(tmp_path)
+    log = open_log(tmp_path / "log", SMALL, file_system=disk)
+    append_many(log, 60)
+    first, second = log.segments.sealed()[:2]
+    compacted = [
+        cleaned_segment(log, 0, [3], disk),
+        cleaned_segment(log, second.base_offset, [second.base_offset], disk),
+    ]
+    start = len(disk.changes)
+    log.replace_segments(compacted, [first, second])
+    renamed = [
+        f"{change.target.removeprefix('log/').lstrip('0') or '0'}"
+        for change in disk.changes[start:]
+        if change.operation == "rename" and ".log" in change.path
+    ]
+    synced = [n for n, each in enumerate(disk.changes) if each.operation == "sync_directory"]
+    last_rename = max(n for n, each in enumerate(disk.changes) if each.operation == "rename")
+    last = second.base_offset
+    assert renamed == [
+        f"{last}.log.swap",
+        ".log.swap",
+        ".log.deleted",
+        f"{last}.log.deleted",
+        ".log",
+        f"{last}.log",
+    ]
+    assert synced[-1] > last_rename
 
 
 def test_swap_of_a_source_that_retention_has_taken_keeps_the_rest(log: Log) -> None:

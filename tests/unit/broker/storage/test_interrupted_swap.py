@@ -1,0 +1,118 @@
+"""Tidying a folder after a swap that a crash has cut short."""
+
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.interrupted_swap import tidy_folder
+from seglog.broker.storage.segment import LogSegment
+from support.log_builder import KEEP, NOW_MS, names_in, offsets_of, open_log, read_all
+from support.segment_builder import append, batch
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def make(directory: Path, base_offset: int, offsets: list[int], suffix: str = "") -> None:
+    """A sealed segment on disk."""
+    segment = LogSegment.create(
+        OsFileSystem(), str(directory), base_offset, KEEP, NOW_MS, suffix=suffix
+    )
+    append(segment, *(batch(offset) for offset in offsets))
+    segment.close()
+
+
+def tidy(directory: Path) -> list[str]:
+    """The data files that are left."""
+    names = tidy_folder(OsFileSystem(), str(directory), KEEP, NOW_MS)
+    assert names == names_in(directory)
+    return [name.lstrip("0") for name in names if ".log" in name]
+
+
+def test_folder_without_traces_is_left_alone(directory: Path) -> None:
+    make(directory, 0, [0, 1])
+    (directory / "leader-epoch-checkpoint").write_text("0\n0\n")
+    before = names_in(directory)
+    tidy(directory)
+    assert names_in(directory) == before
+
+
+def test_cleaned_files_are_dropped(directory: Path) -> None:
+    """Storage-format 12, step 2: the swap had not begun."""
+    make(directory, 0, [0, 1])
+    make(directory, 0, [1], ".cleaned")
+    assert tidy(directory) == [".log"]
+    assert not names_in(directory, ".cleaned")
+
+
+def test_swap_files_above_a_cleaned_one_are_dropped(directory: Path) -> None:
+    """Step 2: renaming goes from the highest base offset down, so the swap is incomplete."""
+    make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6])
+    make(directory, 0, [1], ".cleaned")
+    make(directory, 5, [6], ".swap")
+    assert tidy(directory) == [".log", "5.log"]
+    assert offsets_of(read_all(open_log(directory))) == [0, 1, 5, 6]
+
+
+def test_swap_files_below_a_cleaned_one_belong_to_a_complete_swap(directory: Path) -> None:
+    """Step 2: it is another, older swap."""
+    make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6])
+    make(directory, 0, [1], ".swap")
+    make(directory, 5, [6], ".cleaned")
+    assert tidy(directory) == [".log", "5.log"]
+    assert offsets_of(read_all(open_log(directory))) == [1, 5, 6]
+
+
+def test_complete_swap_replaces_what_it_covers(directory: Path) -> None:
+    """Step 3."""
+    for base_offset in (0, 5, 10, 15):
+        make(directory, base_offset, [base_offset, base_offset + 1])
+    make(directory, 0, [1, 6], ".swap")
+    make(directory, 10, [11], ".swap")
+    assert tidy(directory) == [".log", "10.log", "15.log"]
+    assert offsets_of(read_all(open_log(directory))) == [1, 6, 11, 15, 16]
+
+
+def test_swap_to_an_empty_segment_replaces_its_namesake(directory: Path) -> None:
+    """SEG-4."""
+    make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6])
+    make(directory, 0, [], ".swap")
+    assert tidy(directory) == [".log", "5.log"]
+    assert offsets_of(read_all(open_log(directory))) == [5, 6]
+
+
+@pytest.mark.parametrize("missing", [".log", ".index", ".timeindex"])
+def test_half_renamed_segment_is_completed(directory: Path, missing: str) -> None:
+    """A crash between the renames of one segment's files."""
+    make(directory, 0, [0, 1])
+    make(directory, 0, [1], ".swap")
+    name = f"{0:020d}{missing}"
+    (directory / f"{name}.swap").rename(directory / name)
+    tidy(directory)
+    assert not names_in(directory, ".swap")
+    assert offsets_of(read_all(open_log(directory))) == [1]
+
+
+def test_damaged_swap_file_does_not_stop_the_start(directory: Path) -> None:
+    make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6])
+    make(directory, 0, [1], ".swap")
+    with (directory / f"{0:020d}.log.swap").open("ab") as file:
+        file.write(bytes(100))
+    assert tidy(directory) == [".log", "5.log"]
+    assert not names_in(directory, ".swap")
+
+
+def test_deleted_and_temporary_files_go(directory: Path) -> None:
+    """Step 1."""
+    make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6], ".deleted")
+    (directory / "partition.metadata.tmp").write_bytes(b"")
+    assert tidy(directory) == [".log"]
+    assert not names_in(directory, ".tmp")
