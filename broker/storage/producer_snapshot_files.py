@@ -41,7 +41,7 @@ class ProducerSnapshotFiles:
     ) -> None:
         self._file_system = file_system
         self._directory = directory
-        self._unsynced: set[int] = set()
+        self._unsynced: dict[int, list[str]] = {}
         listed = list(file_system.list_directory(directory) if names is None else names)
         self._offsets = sorted(_offsets_of(listed, SNAPSHOT_SUFFIX))
         self._orphan_windows = _offsets_of(listed, WINDOW_SUFFIX) - set(self._offsets)
@@ -90,16 +90,20 @@ class ProducerSnapshotFiles:
             self.remove(offset)
             return False
         self._offsets.insert(position, offset)
-        self._unsynced.add(offset)
+        self._unsynced[offset] = [self.snapshot_path(offset)]
+        if entries:
+            self._unsynced[offset].append(self.window_path(offset))
         return True
 
     def unsynced_paths(self, up_to_offset: int) -> list[str]:
-        """Paths of snapshots named up to the offset that no flush has synced yet."""
-        return [self.snapshot_path(each) for each in sorted(self._unsynced) if each <= up_to_offset]
+        """Files of snapshots named up to the offset that no flush has synced yet."""
+        offsets = [offset for offset in sorted(self._unsynced) if offset <= up_to_offset]
+        return [path for offset in offsets for path in self._unsynced[offset]]
 
     def mark_synced(self, paths: Collection[str]) -> None:
-        """Note that a flush has put these snapshots on disk."""
-        self._unsynced = {each for each in self._unsynced if self.snapshot_path(each) not in paths}
+        """Note that a flush has put these files on disk."""
+        for offset in [each for each, files in self._unsynced.items() if files[0] in paths]:
+            del self._unsynced[offset]
 
     def load_newest(self, lowest: int, highest: int) -> tuple[int, list[ProducerEntry]] | None:
         """Read the newest usable snapshot in ``[lowest, highest]``; damaged ones are deleted."""
@@ -147,7 +151,7 @@ class ProducerSnapshotFiles:
         """Delete one snapshot with its window; not an error if the files are gone."""
         if offset in self._offsets:
             self._offsets.remove(offset)
-        self._unsynced.discard(offset)
+        self._unsynced.pop(offset, None)
         self._file_system.unlink(self.snapshot_path(offset), missing_ok=True)
         self._file_system.unlink(self.window_path(offset), missing_ok=True)
 

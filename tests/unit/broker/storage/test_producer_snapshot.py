@@ -165,9 +165,10 @@ def test_only_the_newest_snapshot_without_segment_survives(
 
 def test_snapshot_counts_as_unsynced_until_a_flush_succeeded(files: ProducerSnapshotFiles) -> None:
     """ROLL-9, FLUSH-4."""
-    files.write(10, [])
+    files.write(10, [entry()])
     files.write(20, [])
-    assert files.unsynced_paths(15) == [files.snapshot_path(10)]
-    assert files.unsynced_paths(20) == [files.snapshot_path(10), files.snapshot_path(20)]
-    files.mark_synced([files.snapshot_path(10)])
-    assert files.unsynced_paths(20) == [files.snapshot_path(20)]
+    older, newer = [files.snapshot_path(10), files.window_path(10)], [files.snapshot_path(20)]
+    assert files.unsynced_paths(15) == older
+    assert files.unsynced_paths(20) == older + newer
+    files.mark_synced(older)
+    assert files.unsynced_paths(20) == newer
