@@ -4,6 +4,7 @@ status, HTTP side        first up, last down: health can be asked for during rec
 data directories, logs   locked and read; closed with the clean-shutdown marker
 workers, partitions
 scheduled tasks, cleaner
+groups, producer ids
 listeners                last up, first down
 """
 
@@ -18,13 +19,15 @@ from typing import Final, Self
 from seglog.broker.api.operations import build_handlers
 from seglog.broker.api.services import Services
 from seglog.broker.cleaning.log_cleaner import LogCleaner
+from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import AddressUnavailableError, Network, bind_endpoints
 from seglog.broker.listeners.offered import api_keys_of
 from seglog.broker.listeners.ops_http import OpsHttp
+from seglog.broker.metrics.group_families import coordination_source
 from seglog.broker.metrics.loop_lag import LoopLag
 from seglog.broker.ops import OpsPages, network_source, services_source
 from seglog.broker.runtime.clock import Clock, SystemClock
-from seglog.broker.runtime.scheduler import AsyncioScheduler
+from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
 from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
 from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.errors import StorageError
@@ -177,8 +180,12 @@ class Broker:
         )
         self._services = services
         self._parts.callback(services.partitions.close)
-        await self._start_tasks(services)
+        scheduler = await self._start_tasks(services)
         handlers = build_handlers(services)
+        coordination = Coordination(services, scheduler)
+        coordination.register(handlers)
+        coordination.start()
+        self._parts.push_async_callback(self._stop_coordination, coordination)
         network = Network(
             config,
             bound,
@@ -187,10 +194,14 @@ class Broker:
             software_version=VERSION,
         )
         services.config_listeners.append(network.update_config)
-        self._parts.push_async_callback(self._stop_network, network, services)
+        self._parts.push_async_callback(self._stop_network, network, services, coordination)
         network.start()
         self._network = network
-        pages.sources += [network_source(network), services_source(services)]
+        pages.sources += [
+            network_source(network),
+            services_source(services),
+            coordination_source(coordination, services),
+        ]
 
     async def _start_http(self, pages: OpsPages) -> None:
         address = self._config.metrics_listener
@@ -234,13 +245,13 @@ class Broker:
         self._parts.push_async_callback(self._close_logs, logs, in_threads)
         await pool.stop(1.0)
 
-    async def _start_tasks(self, services: Services) -> None:
+    async def _start_tasks(self, services: Services) -> Scheduler:
         config = services.config
         scheduler = AsyncioScheduler(self._loop)
         self._parts.push_async_callback(self._stop_scheduler, scheduler)
         services.background.schedule(scheduler, config)
         if not config.log_cleaner_enable:
-            return
+            return scheduler
         cleaner = LogCleaner(
             config,
             services.logs,
@@ -256,6 +267,7 @@ class Broker:
         self._parts.push_async_callback(self._stop_cleaner, cleaner)
         backoff_ms = max(1, config.log_cleaner_backoff_ms)
         scheduler.schedule(CLEANER_TASK, cleaner.look_for_work, backoff_ms, backoff_ms)
+        return scheduler
 
     def _no_directory_left(self, error: StorageError) -> None:
         self.status.failure = str(error)
@@ -268,9 +280,12 @@ class Broker:
         """Seconds left of the time for stopping; always enough for what is quick."""
         return max(0.2, self._stop_by - time.monotonic())
 
-    async def _stop_network(self, network: Network, services: Services) -> None:
+    async def _stop_network(
+        self, network: Network, services: Services, coordination: Coordination
+    ) -> None:
         network.stop_accepting()
         network.finish_requests()
+        coordination.send_away()
         for partition in services.partitions.all():
             # Who waits for new records is answered with what there is.
             partition.fetch_waiters.wake_all()
@@ -279,6 +294,9 @@ class Broker:
             logger.warning("event=connections-cut count=%d", late)
         if not await services.finish_works(self._remaining()):
             logger.warning("event=requests-unfinished count=%d", len(services.works))
+
+    async def _stop_coordination(self, coordination: Coordination) -> None:
+        await coordination.stop(self._remaining())
 
     async def _stop_cleaner(self, cleaner: LogCleaner) -> None:
         await cleaner.stop(self._remaining())

@@ -5,7 +5,6 @@ where it asks for its id: an answer that is true, that no client repeats, and th
 user at once.
 """
 
-import asyncio
 import re
 from typing import Final
 
@@ -43,9 +42,10 @@ TRANSACTION_STATES: Final = frozenset(
 class InitProducerIdOperation:
     """Answers init-producer-id requests."""
 
-    __slots__ = ("_producer_ids",)
+    __slots__ = ("_producer_ids", "_services")
 
-    def __init__(self, producer_ids: ProducerIds) -> None:
+    def __init__(self, services: Services, producer_ids: ProducerIds) -> None:
+        self._services = services
         self._producer_ids = producer_ids
 
     def handle(
@@ -62,7 +62,7 @@ class InitProducerIdOperation:
         taken = self._producer_ids.take()
         if taken is not None:
             return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
-        return Pending(asyncio.get_running_loop().create_task(self._reserve()))
+        return self._services.begin(self._reserve(), holds_input=False)
 
     async def _reserve(self) -> InitProducerIdResponse:
         try:

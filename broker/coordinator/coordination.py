@@ -78,7 +78,10 @@ class Coordination:
             (api.ListGroupsRequest, ListGroupsOperation(self.groups).handle),
             (api.DescribeGroupsRequest, DescribeGroupsOperation(self.groups).handle),
             (api.DeleteGroupsRequest, DeleteGroupsOperation(coordinator).handle),
-            (api.InitProducerIdRequest, InitProducerIdOperation(self._producer_ids).handle),
+            (
+                api.InitProducerIdRequest,
+                InitProducerIdOperation(services, self._producer_ids).handle,
+            ),
             (api.DescribeProducersRequest, DescribeProducersOperation(services).handle),
             (api.ListTransactionsRequest, ListTransactionsOperation().handle),
         ):
@@ -98,11 +101,20 @@ class Coordination:
         ):
             self._scheduler.schedule(name, task, period_ms, period_ms)
 
-    async def stop(self) -> None:
-        """Send everyone away who waits, let writes that have begun come to their end."""
+    @property
+    def remembered_producers(self) -> int:
+        """How many producers the partitions remember, each counted where it has written."""
+        return sum(len(each.log.producer_state) for each in self._services.partitions.all())
+
+    def send_away(self) -> None:
+        """The broker is about to stop: answer everyone who waits for others."""
+        self._coordinator.send_away()
+
+    async def stop(self, deadline_seconds: float) -> None:
+        """Be of no further use; writes that have begun come to their end, if that is soon."""
         await self.groups.stop()
-        await self._coordinator.stop()
-        await self._store.stop()
+        await self._coordinator.stop(deadline_seconds)
+        await self._store.stop(deadline_seconds)
 
     async def _expire_producers(self) -> None:
         """The task: forget producers that have been silent for ``producer.id.expiration.ms``."""

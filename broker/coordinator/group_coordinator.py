@@ -77,6 +77,7 @@ class GroupCoordinator:
         self._store = store
         self._new_member_id = new_member_id
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
         table.restored_listener = self._arm
 
     # ---- operations
@@ -189,16 +190,32 @@ class GroupCoordinator:
     def forget_all(self) -> None:
         """Somebody has deleted the internal topic: begin anew, members will join again."""
         for group in self._table:
-            self._give(group.membership.give_up(_UNAVAILABLE, self._table.now()).answers)
+            self._dismiss_all(group)
+            group.membership.die(self._table.now())
             self._table.remove(group)
 
-    async def stop(self) -> None:
-        """Send everyone away who waits; nothing of the groups changes by that."""
-        for task in list(self._tasks):
-            task.cancel()
+    def send_away(self) -> None:
+        """The broker is about to stop: answer everyone who waits, let nobody wait any more.
+
+        Nothing of the groups changes by that: after the next start they are as they were.
+        """
+        self._is_stopping = True
+        for group in self._table:
+            self._dismiss_all(group)
+
+    async def stop(self, deadline_seconds: float) -> None:
+        """Be of no further use; what is being written comes to its end, unless that takes long."""
+        self.send_away()
         if self._tasks:
-            await asyncio.wait(set(self._tasks))
-        self.forget_all()
+            _, late = await asyncio.wait(set(self._tasks), timeout=deadline_seconds)
+            for task in late:
+                task.cancel()
+        for group in self._table:
+            self._table.remove(group)
+
+    def _dismiss_all(self, group: Group) -> None:
+        dismissed = group.membership.dismiss_all(_UNAVAILABLE, self._table.now())
+        self._give(dismissed.answers)
 
     # ---- carrying out what a group decides
 
@@ -275,6 +292,8 @@ class GroupCoordinator:
     def _answer_of(
         self, group: Group, ticket: "asyncio.Future[ResponseT]"
     ) -> ResponseT | Pending[ResponseT]:
+        if self._is_stopping:
+            self._dismiss_all(group)
         if ticket.done():
             return ticket.result()
         ticket.add_done_callback(partial(self._look_for_hangup, group))

@@ -83,8 +83,7 @@ class GroupOffsets:
         """Answers OffsetCommit: when the offsets are stored, as durably as records are."""
         if self._store.exists:
             return self._commit(request)
-        task = asyncio.get_running_loop().create_task(self._commit_first(request))
-        return Pending(task, holds_input=True)
+        return self._services.begin(self._commit_first(request), holds_input=True)
 
     async def _commit_first(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
         """The same where the topic has to be made; unless there is nothing to be stored."""
@@ -113,8 +112,7 @@ class GroupOffsets:
         response = OffsetCommitResponse([result for result, _, _ in judged])
         if not waiting:
             return response
-        task = asyncio.get_running_loop().create_task(_when_stored(response, waiting))
-        return Pending(task)
+        return self._services.begin(_when_stored(response, waiting), holds_input=False)
 
     def _check(self, request: OffsetCommitRequest) -> Group:
         """The group of a commit, a new one if its sender needs no membership.

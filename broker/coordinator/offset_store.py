@@ -121,10 +121,10 @@ class OffsetStore:
         """Somebody has deleted the topic; the next write makes it anew."""
         self.partition_count = 0
 
-    async def stop(self) -> None:
-        """Let the topic be finished if it is just being made."""
+    async def stop(self, deadline_seconds: float) -> None:
+        """Let the topic be finished if it is just being made, unless that takes long."""
         if self._creation is not None:
-            await asyncio.wait([self._creation])
+            await asyncio.wait([self._creation], timeout=deadline_seconds)
 
     async def _create(self) -> None:
         services = self._services

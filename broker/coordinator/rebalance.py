@@ -236,12 +236,13 @@ class RebalancingGroup:
         self._pending.clear()
         self._move(GroupState.DEAD, now)
 
-    def give_up(self, error: ErrorCode, now: Moment) -> Outcome:
-        """Whatever it was, it is gone from here: answer everyone who waits."""
+    def dismiss_all(self, error: ErrorCode, now: Moment) -> Outcome:
+        """Answer everyone who waits with an error; they may come again, nothing else changes."""
         outcome = Outcome()
         for member in self.members:
-            self._dismiss(member, error, outcome)
-        self.die(now)
+            if member.is_waiting:
+                self._dismiss(member, error, outcome)
+                member.is_heard_of(now.monotonic_ms)
         return outcome
 
     def _check_alive(self) -> None:

@@ -1,0 +1,125 @@
+"""Metrics of consumer groups, in the words of Kafka and of kafka_exporter, and of producer ids."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from seglog.broker.metrics.families import Family, counter, gauge
+
+if TYPE_CHECKING:
+    from seglog.broker.api.services import Services
+    from seglog.broker.coordinator.coordination import Coordination
+    from seglog.broker.coordinator.groups import Group, GroupCounters
+
+_PREFIX = "kafka_coordinator_group_groupmetadatamanager"
+_STATE_METRICS = {
+    "Empty": f"{_PREFIX}_numgroupsempty",
+    "PreparingRebalance": f"{_PREFIX}_numgroupspreparingrebalance",
+    "CompletingRebalance": f"{_PREFIX}_numgroupscompletingrebalance",
+    "Stable": f"{_PREFIX}_numgroupsstable",
+    "Dead": f"{_PREFIX}_numgroupsdead",
+}
+
+EndOffset = Callable[[str, int], int | None]
+"""The high watermark of a partition, None if it cannot be served."""
+
+
+def coordination_source(
+    coordination: "Coordination", services: "Services"
+) -> Callable[[], list[Family]]:
+    """What ``/metrics`` asks for groups and producer ids."""
+
+    def end_offset(topic: str, number: int) -> int | None:
+        partition = services.partitions.find(topic, number)
+        return None if partition is None else partition.log.offsets.high_watermark
+
+    def read() -> list[Family]:
+        per_group = services.config.metrics_per_partition
+        return coordination_families(coordination, end_offset, per_group=per_group)
+
+    return read
+
+
+def coordination_families(
+    coordination: "Coordination", end_offset: EndOffset, *, per_group: bool
+) -> list[Family]:
+    """Everything about groups and producer ids.
+
+    Args:
+        coordination: of the broker.
+        end_offset: where partitions end, for the lag.
+        per_group: whether each group has series of its own, one for each of its partitions.
+    """
+    groups = list(coordination.groups)
+    families = [
+        *_state_families(groups),
+        *_counter_families(coordination.groups.counters),
+        counter("seglog_producers_expired", "Producers forgotten after a long silence.").add(
+            coordination.expired_producers
+        ),
+        gauge(
+            "kafka_server_replicamanager_produceridcount",
+            "Producers that partitions remember, each partition counted on its own.",
+        ).add(coordination.remembered_producers),
+    ]
+    return [*families, *_lag_families(groups, end_offset)] if per_group else families
+
+
+def _state_families(groups: "list[Group]") -> list[Family]:
+    counts = dict.fromkeys(_STATE_METRICS, 0)
+    for group in groups:
+        counts[group.membership.state.value] += 1
+    return [
+        gauge(f"{_PREFIX}_numgroups", "Groups.").add(len(groups)),
+        gauge(f"{_PREFIX}_numoffsets", "Committed offsets.").add(
+            sum(len(group.offsets) for group in groups)
+        ),
+        *(
+            gauge(name, f"Groups in the state {state}.").add(counts[state])
+            for state, name in _STATE_METRICS.items()
+        ),
+    ]
+
+
+def _counter_families(counters: "GroupCounters") -> list[Family]:
+    prefix = "kafka_coordinator_group_groupcoordinatormetrics"
+    return [
+        counter(f"{prefix}_offsetcommit", "Offsets stored.").add(counters.commits),
+        counter(f"{prefix}_offsetexpiration", "Offsets gone by age.").add(counters.expired_offsets),
+        counter(f"{prefix}_offsetdeletion", "Offsets deleted on request or with their topic.").add(
+            counters.deleted_offsets
+        ),
+        counter(f"{prefix}_groupcompletedrebalance", "Rebalances that have ended.").add(
+            counters.rebalances
+        ),
+        counter("seglog_group_load_faults", "Stored records that could not be read.").add(
+            counters.load_faults
+        ),
+    ]
+
+
+def _lag_families(groups: "list[Group]", end_offset: EndOffset) -> list[Family]:
+    place = ("consumergroup", "topic", "partition")
+    current = gauge("kafka_consumergroup_current_offset", "Committed offset.", *place)
+    lag = gauge("kafka_consumergroup_lag", "Records behind the committed offset.", *place)
+    current_sum = gauge(
+        "kafka_consumergroup_current_offset_sum", "Committed offsets of a topic.", *place[:2]
+    )
+    lag_sum = gauge("kafka_consumergroup_lag_sum", "Records not read of a topic.", *place[:2])
+    members = gauge("kafka_consumergroup_members", "Members of a group.", place[0])
+    for group in groups:
+        name = group.group_id
+        members.add(len(group.membership.members), name)
+        sums: dict[str, tuple[int, int]] = {}
+        for (topic, number), committed in group.offsets.items():
+            current.add(committed.offset, name, topic, str(number))
+            total, total_lag = sums.get(topic, (0, 0))
+            end = end_offset(topic, number)
+            if end is not None:
+                behind = max(0, end - committed.offset)
+                lag.add(behind, name, topic, str(number))
+                total_lag += behind
+            sums[topic] = (total + committed.offset, total_lag)
+        for topic, (total, total_lag) in sums.items():
+            current_sum.add(total, name, topic)
+            lag_sum.add(total_lag, name, topic)
+    return [current, lag, current_sum, lag_sum, members]
