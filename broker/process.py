@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -12,6 +11,7 @@ from typing import Final
 
 from seglog.broker.app import Broker
 from seglog.broker.listeners.network import AddressUnavailableError
+from seglog.broker.runtime.garbage import GarbageCollection
 from seglog.broker.service_manager import notify
 from seglog.broker.storage.errors import StorageError
 from seglog.config import BrokerConfig, ConfigError
@@ -73,12 +73,12 @@ class _Daemon:
         if status is not None:
             stop_asked.cancel()
             return status
-        # What a start has made stays; the collector need never look at it again.
-        gc.freeze()
-        gc.enable()
+        garbage_collection = GarbageCollection(loop)
+        garbage_collection.start()
         _announce(broker)
         broker.failed.add_done_callback(lambda _: self._stop_asked.set())
         await stop_asked
+        garbage_collection.stop()
         notify("STOPPING=1")
         if broker.failed.done():
             logger.error('event=cannot-go-on reason="%s"', broker.failed.result())

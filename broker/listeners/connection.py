@@ -127,6 +127,8 @@ class Connection:
                 # A worker may go on reading the buffer; nobody else may receive into it.
                 self._input.hold()
             self._pipeline.cancel()
+            # The two refer to each other; like this they are freed now and not some time later.
+            self._pipeline = None
         self._socket.close()
         self._services.connection_closed(self, reason)
 
