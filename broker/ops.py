@@ -16,6 +16,7 @@ from seglog.broker.metrics.broker_families import (
     partition_families,
     topic_families,
 )
+from seglog.broker.metrics.cleaner_families import cleaner_families
 from seglog.broker.metrics.exposition import CONTENT_TYPE, MetricsPage, RunInThread
 from seglog.broker.metrics.families import Family, gauge
 from seglog.broker.metrics.loop_lag import LoopLag
@@ -120,6 +121,10 @@ def services_source(services: Services) -> FamilySource:
             *cluster_families(partitions, offline, sizes),
             *log_dir_families(_log_dirs(services)),
         ]
+        if services.cleaner is not None:
+            families += cleaner_families(
+                services.cleaner, services.logs.all_logs(), per_partition=per_partition
+            )
         if per_partition:
             families += partition_families(partitions)
         return families
