@@ -133,7 +133,7 @@ async def test_a_name_that_does_not_exist_is_told():
 
 async def test_a_connection_that_is_closed_while_it_opens_is_told():
     server = await asyncio.get_running_loop().create_server(_Closer, "127.0.0.1", 0)
-    with pytest.raises(BrokerUnreachableError, match="closed by the broker|connection lost"):
+    with pytest.raises(BrokerUnreachableError, match=r"closed by the broker|connection lost"):
         await BrokerConnection.open(Address(*server.sockets[0].getsockname()), CONFIG)
     server.close()
 

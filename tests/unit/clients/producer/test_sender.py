@@ -1,6 +1,7 @@
 """Batches on their way: retries, order, splits."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -253,3 +254,55 @@ async def test_batches_of_an_idempotent_producer_carry_its_identity(broker):
         assert header.base_sequence == sequence
         sequence += header.record_count
     assert sequence == 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed):
+    """Random refusals, lost requests, lost answers, splits; every record at least once, in order.
+
+    A request whose answer is lost is sent again, so records may be there twice; then the whole
+    batch is, and the first copies are in order.
+    """
+    rng = random.Random(seed)
+    broker.create("topic", 3)
+    retriable = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR]
+
+    async def trouble(request):
+        await asyncio.sleep(rng.random() / 500)
+        roll = rng.random()
+        if roll < 0.02:
+            return HANG_UP
+        if roll < 0.04:
+            broker._produce(request)
+            return HANG_UP
+        if roll < 0.2:
+            return refuse(request, rng.choice(retriable), [1])
+        if roll < 0.3 and any(item.records.nbytes > 150 for item in request.partitions):
+            return refuse(request, ErrorCode.MESSAGE_TOO_LARGE, [1])
+        return None
+
+    broker.script = lambda request: (
+        trouble(request) if isinstance(request, ProduceRequest) else None
+    )
+    async with AsyncProducer(
+        broker.address,
+        batch_bytes=300,
+        buffer_bytes=2000,
+        max_request_bytes=700,
+        linger_ms=rng.choice([0, 1]),
+        **FAST,
+    ) as producer:
+        futures = [
+            await producer.send("topic", b"%d" % number, partition=number % 3)
+            for number in range(300)
+        ]
+        for number, future in enumerate(futures):
+            place = await asyncio.wait_for(future, 20)
+            log = broker.topics["topic"][place.partition]
+            (record,) = [
+                record for batch in log.batches for record in batch if record.offset == place.offset
+            ]
+            assert record.value == b"%d" % number
+    for partition in range(3):
+        first_copies = list(dict.fromkeys(stored(broker, partition=partition)))
+        assert first_copies == [b"%d" % number for number in range(partition, 300, 3)]
