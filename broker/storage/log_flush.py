@@ -113,13 +113,15 @@ class FlushTicket:
                 self.epochs.file.write(self.epochs.entries)
         except DiskFullError as error:
             # Recovery finds the epochs in the batches, as long as it scans them.
-            logger.warning("%s: kept the recovery point: %s", self._directory, error)
+            logger.warning(
+                "event=recovery-point-kept directory=%s error=%s", self._directory, error
+            )
             return False
         except FileError as error:
             if self._file_system.exists(self._directory):
                 raise
             # The whole log is being deleted; its folder was renamed under our hands.
-            logger.debug("%s: kept the recovery point: %s", self._directory, error)
+            logger.debug("event=recovery-point-kept directory=%s error=%s", self._directory, error)
             return False
         return True
 
@@ -128,7 +130,7 @@ class FlushTicket:
             self._file_system.sync_file(path)
         except MissingFileError:
             # Retention or compaction took it away, with the segment that began at its offset.
-            logger.debug("%s is gone before it was synced", path)
+            logger.debug("event=snapshot-gone path=%s", path)
 
     def abandon(self) -> None:
         """Let the descriptors go; for a ticket that will not be run. Idempotent."""

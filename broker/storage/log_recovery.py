@@ -59,7 +59,9 @@ def recover_segments(
         if removed:
             _delete_all(segments, doubtful[number + 1 :])
             break
-    logger.info(
+    # Most logs of a broker with many partitions have nothing to verify: they are not worth a line.
+    logger.log(
+        logging.INFO if verified_bytes else logging.DEBUG,
         "event=log-recovered path=%s segments=%d bytes=%d",
         doubtful[0].files.directory,
         len(doubtful),

@@ -114,7 +114,7 @@ class ProducerSnapshotFiles:
             try:
                 entries = decode_snapshot(self._file_system.read_file(path))
             except CorruptSnapshotError as error:
-                logger.warning("deleted damaged producer snapshot %s: %s", path, error)
+                logger.warning("event=damaged-snapshot-deleted path=%s error=%s", path, error)
                 self.remove(offset)
                 continue
             except MissingFileError:
@@ -131,9 +131,9 @@ class ProducerSnapshotFiles:
         try:
             windows = decode_window(self._file_system.read_file(path))
         except MissingFileError:
-            logger.debug("no window beside producer snapshot %020d", offset)
+            logger.debug("event=no-producer-window offset=%d", offset)
         except CorruptSnapshotError as error:
-            logger.warning("ignored damaged producer window %s: %s", path, error)
+            logger.warning("event=damaged-window-ignored path=%s error=%s", path, error)
         for entry in entries:
             entry.seen_ms = entry.last_timestamp_ms
             window = windows.get(entry.producer_id)

@@ -210,7 +210,7 @@ class ProducerState:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
         elif header.producer_epoch < entry.epoch:
             logger.warning(
-                "%s: recorded epoch %d of producer %d after epoch %d",
+                "event=stale-producer-epoch log=%s epoch=%d producer_id=%d known_epoch=%d",
                 self._log_name,
                 header.producer_epoch,
                 header.producer_id,
