@@ -27,7 +27,9 @@ SEGLOG_PREFIX: Final = "SEGLOG_"
 
 _CLUSTER_ID_VARIABLE: Final = "CLUSTER_ID"
 # Variables with these prefixes that are no configuration: switches, and those of Kafka's scripts.
-_SEGLOG_SWITCHES: Final = frozenset({"SEGLOG_PURE_PYTHON", "SEGLOG_VERIFY", "SEGLOG_CONFIG"})
+_SEGLOG_SWITCHES: Final = frozenset(
+    {"SEGLOG_PURE_PYTHON", "SEGLOG_VERIFY", "SEGLOG_CONFIG", "SEGLOG_BOOTSTRAP_SERVER"}
+)
 _KAFKA_SCRIPT_VARIABLES: Final = frozenset(
     {
         "KAFKA_CLUSTER_ID",
