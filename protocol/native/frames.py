@@ -32,6 +32,12 @@ _read_length = _LENGTH.unpack_from
 _read_prefix = _PREFIX.unpack_from
 
 
+def pack_array(values: list[Any]) -> bytes:
+    """The msgpack array of plain values."""
+    packed: bytes = _pack(values)
+    return packed
+
+
 class RecordSink:
     """Collects the record bytes that follow a header while the header is being built."""
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgpack
 
 from seglog.protocol.errors import ProtocolError
+from seglog.protocol.native.frames import pack_array
 
 MAGIC: Final = b"\x8bseglog\n"
 OLDEST_VERSION: Final = 1
@@ -83,7 +84,7 @@ def hello_size(view: memoryview, start: int, end: int) -> int:
 
 def encode_client_hello(hello: ClientHello) -> bytes:
     """Return the bytes with which a client opens a connection."""
-    details = msgpack.packb([hello.client_id, hello.software_name, hello.software_version])
+    details = _pack([hello.client_id, hello.software_name, hello.software_version])
     return _frame_hello(hello.oldest_version, hello.newest_version, 0, details)
 
 
@@ -106,7 +107,7 @@ def choose_version(hello: ClientHello) -> int:
 
 def encode_server_hello(hello: ServerHello) -> bytes:
     """Return the answer to a client's hello."""
-    details = msgpack.packb(
+    details = _pack(
         [
             hello.max_frame_bytes,
             hello.max_in_flight,

@@ -107,7 +107,7 @@ def test_bytes_behind_the_records_are_ignored() -> None:
 def test_unknown_operation_ends_the_connection() -> None:
     """C042: an unknown key or version is answered, by number, and the next request is served."""
     client, server = greeted_pair()
-    for header in ([999, 0, 5], [0, 1, 5, "from the future"], [0, -1, 5], [8, 0, 5]):
+    for header in ([999, 0, 5], [0, 1, 5, "from the future"], [0, -1, 5], [1999, 0, 5]):
         client._in_flight[5] = ALL_OPERATIONS[0]
         answer = decode(client, joined(decode(server, frame_of(header)).parts))
         assert isinstance(answer.response, RequestRefusedError)
