@@ -27,6 +27,7 @@ MAX_DETAILS_BYTES: Final = 4096
 
 _HELLO: Final = struct.Struct(">8sHHHH")
 _NO_VERSION: Final = 0
+_pack = msgpack.Packer(use_bin_type=True).pack
 
 
 class VersionRefusedError(ProtocolError):
@@ -84,7 +85,7 @@ def hello_size(view: memoryview, start: int, end: int) -> int:
 
 def encode_client_hello(hello: ClientHello) -> bytes:
     """Return the bytes with which a client opens a connection."""
-    details = _pack([hello.client_id, hello.software_name, hello.software_version])
+    details = pack_array([hello.client_id, hello.software_name, hello.software_version])
     return _frame_hello(hello.oldest_version, hello.newest_version, 0, details)
 
 
@@ -107,7 +108,7 @@ def choose_version(hello: ClientHello) -> int:
 
 def encode_server_hello(hello: ServerHello) -> bytes:
     """Return the answer to a client's hello."""
-    details = _pack(
+    details = pack_array(
         [
             hello.max_frame_bytes,
             hello.max_in_flight,
