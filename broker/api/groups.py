@@ -39,7 +39,7 @@ class FindCoordinatorOperation:
     """Answers find-coordinator requests: the only broker coordinates everything.
 
     It is named for transactions as well, so that a transactional producer reaches InitProducerId
-    and learns there, in an answer that no client repeats, that there are no transactions.
+    and learns there that there are no transactions.
     """
 
     __slots__ = ("_services",)

@@ -51,6 +51,7 @@ def _describe(value: object) -> str:
 
 BOOLEAN: Final = _scalar(bool)
 STRING: Final = _scalar(str)
+BYTES: Final = _scalar(bytes)
 INT16: Final = _integer(16)
 INT32: Final = _integer(32)
 INT64: Final = _integer(64)

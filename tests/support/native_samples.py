@@ -11,6 +11,13 @@ from seglog.protocol.types import (
     ConfigSource,
     IsolationLevel,
 )
+from support.native_group_samples import (
+    cluster_samples,
+    group_admin_samples,
+    membership_samples,
+    offset_samples,
+    producer_samples,
+)
 
 TOPIC_ID = bytes(range(16))
 RECORDS = b"batches of zero"
@@ -34,7 +41,17 @@ def hello_bytes() -> tuple[str, str, str]:
 
 def samples() -> dict[ApiKey, tuple[Any, Any]]:
     """Request and response by operation; record fields are views, as a decoder gives them."""
-    return _data_samples() | _topic_samples() | _config_samples() | _housekeeping_samples()
+    return (
+        _data_samples()
+        | _topic_samples()
+        | _config_samples()
+        | _housekeeping_samples()
+        | membership_samples()
+        | group_admin_samples()
+        | offset_samples()
+        | producer_samples()
+        | cluster_samples()
+    )
 
 
 def _data_samples() -> dict[ApiKey, tuple[Any, Any]]:

@@ -6,13 +6,26 @@ that mirrors ``seglog.protocol.api``. ``docs/native-protocol.md`` says the same 
 
 from typing import Final
 
-from seglog.protocol.native.messages import configs, data, housekeeping, topics
+from seglog.protocol.native.messages import (
+    cluster,
+    configs,
+    data,
+    groups,
+    housekeeping,
+    offsets,
+    producers,
+    topics,
+)
 from seglog.protocol.native.operation import Operation
 
 ALL_OPERATIONS: Final[tuple[Operation, ...]] = (
     *data.OPERATIONS,
     *topics.OPERATIONS,
     *configs.OPERATIONS,
+    *cluster.OPERATIONS,
+    *groups.OPERATIONS,
+    *offsets.OPERATIONS,
+    *producers.OPERATIONS,
     *housekeeping.OPERATIONS,
 )
 OPERATION_OF_KEY: Final = {int(operation.key): operation for operation in ALL_OPERATIONS}

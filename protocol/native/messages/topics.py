@@ -26,6 +26,9 @@ from seglog.protocol.native.messages.configs import CONFIG_ENTRY
 from seglog.protocol.native.operation import Operation
 from seglog.protocol.native.schema import Message
 
+BROKER: Final = Message(
+    api.BrokerMetadata, node_id=INT32, host=STRING, port=INT32, rack=NULLABLE_STRING
+)
 METADATA_REQUEST: Final = Message(
     api.MetadataRequest,
     topics=nullable(NAMES),
@@ -44,11 +47,7 @@ _PARTITION_METADATA: Final = Message(
 )
 METADATA_RESPONSE: Final = Message(
     api.MetadataResponse,
-    brokers=list_of(
-        Message(
-            api.BrokerMetadata, node_id=INT32, host=STRING, port=INT32, rack=NULLABLE_STRING
-        ).field
-    ),
+    brokers=list_of(BROKER.field),
     cluster_id=STRING,
     controller_id=INT32,
     topics=list_of(

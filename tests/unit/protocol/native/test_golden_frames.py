@@ -75,6 +75,7 @@ NOT_CARRIED = {
     "FetchResponse": {"session_id"},
     "FetchPartitionResult": {"diverging_epoch"},
     "ListOffsetsRequest": {"replica_id"},
+    "JoinGroupRequest": {"knows_member_id_required", "knows_skip_assignment"},
 }
 
 
