@@ -27,7 +27,6 @@ MAX_DETAILS_BYTES: Final = 4096
 
 _HELLO: Final = struct.Struct(">8sHHHH")
 _NO_VERSION: Final = 0
-_pack = msgpack.Packer(use_bin_type=True).pack
 
 
 class VersionRefusedError(ProtocolError):
