@@ -1,0 +1,85 @@
+"""Who may import whom (the contracts in pyproject.toml), and what no contract can see."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("broker", "protocol", "clients", "config")
+CONNECTING = {
+    "create_server",
+    "start_server",
+    "create_connection",
+    "open_connection",
+    "create_datagram_endpoint",
+    "start_unix_server",
+    "open_unix_connection",
+    "connect_accepted_socket",
+}
+MAY_CONNECT = ("broker/listeners/", "clients/connection.py", "clients/spark/connection.py")
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT), ast.parse(path.read_text())
+
+
+def test_an_import_goes_against_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert lint_imports(no_cache=True, is_debug_mode=False) == 0
+
+
+def test_a_contract_has_holes() -> None:
+    """An exception to a contract is a contract that nobody keeps."""
+    text = (ROOT / "pyproject.toml").read_text()
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    assert not [each["name"] for each in contracts if each.get("ignore_imports")]
+
+
+def test_a_connection_is_opened_anywhere() -> None:
+    """asyncio opens sockets for whoever asks; the contracts see only imports of ``socket``."""
+    found = [
+        f"{path}:{node.lineno} {node.attr}"
+        for path, tree in modules()
+        if not str(path).startswith(MAY_CONNECT)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in CONNECTING
+    ]
+    assert not found
+
+
+def test_a_package_is_imported_by_its_bare_name() -> None:
+    """``import broker`` would work in the checkout, and make a second copy of every class."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        and any(name.split(".")[0] in PACKAGES for name in imported_names(node))
+    ]
+    assert not found
+
+
+def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names]
+
+
+def test_the_compiled_kernel_is_needed() -> None:
+    """What chooses between it and the plain twins is in one package; others take what they get."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in modules()
+        if not str(path).startswith("protocol/records/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        and any(re.search(r"\b_kernel$", name) for name in imported_names(node))
+    ]
+    assert not found
