@@ -54,8 +54,9 @@ def describe(
     as_json: bool,
 ) -> None:
     """Show settings of a topic, or of the broker (by its id; without one: the one that answers)."""
+    _check_entity(_KINDS[kind], name, is_default)
     with open_admin() as admin:
-        entity = _entity(admin, _KINDS[kind], name, is_default)
+        entity = _entity(admin, name, is_default)
         entries = admin.describe_configs(
             _KINDS[kind], entity, list(keys) or None, include_documentation=docs
         )
@@ -136,23 +137,28 @@ def alter(
         changes[key] = None
     if not changes:
         raise click.UsageError("nothing to change: --set or --delete")
+    _check_entity(_KINDS[kind], name, is_default)
     with open_admin() as admin:
-        entity = _entity(admin, _KINDS[kind], name, is_default)
+        entity = _entity(admin, name, is_default)
         admin.alter_configs(_KINDS[kind], entity, changes, validate_only=dry_run)
     about = f"{_KINDS[kind]} {entity}" if entity else "all brokers"
     print_message(f"the change of {about} is {'possible' if dry_run else 'made'}")
 
 
-def _entity(admin: "Admin", kind: _Kind, name: str | None, is_default: bool) -> str:
+def _check_entity(kind: _Kind, name: str | None, is_default: bool) -> None:
+    """Refuse what means nothing, before a connection is made."""
+    if is_default and (kind == "topic" or name is not None):
+        raise click.UsageError("--default goes with broker and without a name")
+    if kind == "topic" and name is None:
+        raise click.UsageError("which topic?")
+
+
+def _entity(admin: "Admin", name: str | None, is_default: bool) -> str:
     """The name under which the broker knows what is meant."""
     if is_default:
-        if kind == "topic" or name is not None:
-            raise click.UsageError("--default goes with broker and without a name")
         return ""
     if name is not None:
         return name
-    if kind == "topic":
-        raise click.UsageError("which topic?")
     brokers = admin.describe_cluster().brokers
     if len(brokers) != 1:
         ids = ", ".join(str(broker.node_id) for broker in brokers)

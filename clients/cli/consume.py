@@ -255,16 +255,28 @@ class _Printing:
                 at_most = min(at_most, self._max_records - self.count)
             if at_most == 0:
                 return True
-            begin_s = time.monotonic()
-            records = self._consumer.read(at_most, self._timeout_s)
+            records, is_end = self._read(at_most, until_end=until_end)
             if records:
                 self._put(records)
                 continue
-            waited_s = time.monotonic() - begin_s
-            if self._timeout_s is not None and waited_s >= self._timeout_s:
-                print_message(f"no record for {self._timeout_s:g} s")
-                return not until_end and self._max_records is None
-            return True
+            if is_end:
+                return True
+            print_message(f"no record for {self._timeout_s:g} s")
+            return not until_end and self._max_records is None
+
+    def _read(self, at_most: int, *, until_end: bool) -> "tuple[list[Record], bool]":
+        """Some records; if none, whether that is the end and not the time that was up."""
+        if not until_end or self._timeout_s is None:
+            # Without a time limit a read comes back empty at the end only, and without an end
+            # only when its time is up.
+            return self._consumer.read(at_most, self._timeout_s), until_end
+        begin_s = time.monotonic()
+        records = self._consumer.read(at_most, self._timeout_s)
+        if not records and time.monotonic() - begin_s > self._timeout_s / 2:
+            # Once the end is reached, reading comes back at once.
+            begin_s = time.monotonic()
+            records = self._consumer.read(at_most, self._timeout_s)
+        return records, time.monotonic() - begin_s <= self._timeout_s / 2
 
     def _put(self, records: "list[Record]") -> None:
         self._output.write(b"".join(map(self._write, records)))

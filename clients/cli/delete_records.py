@@ -66,16 +66,14 @@ def delete_records(
         )
     if partitions and (offsets or offset_json_file is not None):
         raise click.UsageError("--partition goes with --before and --to-latest only")
+    targets = {} if offset_json_file is None else _from_file(offset_json_file)
+    for number, offset in offsets:
+        if (place := (topic or "", number)) in targets:
+            raise click.UsageError(f"partition {number} is given twice")
+        targets[place] = offset
     with open_admin() as admin:
-        if offset_json_file is not None:
-            targets = _from_file(offset_json_file)
-        else:
-            assert topic is not None
-            targets = {(topic, number): offset for number, offset in offsets}
-            if len(targets) != len(offsets):
-                raise click.UsageError("a partition is given twice")
-            if not targets:
-                targets = _targets(admin, topic, partitions, before)
+        if topic is not None and not offsets:
+            targets = _targets(admin, topic, partitions, before)
         rows = _plan(admin, targets) if dry_run else _carry_out(admin, targets)
     columns = ("topic", "partition", "log_start_offset", "deleted_offsets")
     if as_json:

@@ -1,0 +1,285 @@
+"""The program as a whole: options, errors and exit statuses, against a small broker in memory."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from seglog.clients.cli import main as program
+from seglog.clients.cli.command_tree import LazyGroup
+from seglog.clients.cli.main import main
+from seglog.protocol import api
+from seglog.protocol.errors import ErrorCode
+from support.fake_broker import FakeBroker
+
+
+def run(*arguments: str, text: str | bytes | None = None, server: str = "") -> Result:
+    environment = {"SEGLOG_BOOTSTRAP_SERVER": server or None}
+    return CliRunner().invoke(main, list(arguments), input=text, env=environment)
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        return [path]
+    context = click.Context(command)
+    found = [path]
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None
+        found += walk(child, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize("path", walk(main), ids=" ".join)
+def test_a_command_has_no_help(path: tuple[str, ...]) -> None:
+    result = run(*path, "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+    assert "\x08" not in result.stdout
+    assert "  " + "None" not in result.stdout
+
+
+def test_the_list_of_commands_imports_them() -> None:
+    code = (
+        "import sys; from seglog.clients.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'asyncio', 'socket', 'seglog.clients.errors', 'seglog.protocol.api', 'json',"
+        " 'logging', 'importlib.metadata'} & set(sys.modules)\n"
+        "assert not heavy - {'json', 'logging'}, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_command_in_the_table_is_missing() -> None:
+    assert isinstance(main, LazyGroup)
+    assert main.get_command(click.Context(main), "nothing") is None
+    assert run("nothing").exit_code == 2
+
+
+def test_nobody_says_where_the_broker_was_expected() -> None:
+    result = run("topics", "list", "--bootstrap-server", "127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "seglog: 127.0.0.1:1: cannot connect: Connection refused\n"
+
+
+def test_the_place_of_an_option_changes_its_meaning(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("flights")
+    address = threaded_broker.address
+    for arguments in (
+        ("--bootstrap-server", address, "topics", "list"),
+        ("topics", "list", "--bootstrap-server", address),
+        ("--bootstrap-server", "127.0.0.1:1", "topics", "list", "--bootstrap-server", address),
+        ("topics", "list", "-X", f"bootstrap.servers={address}"),
+    ):
+        assert run(*arguments, server="127.0.0.1:1").stdout == "flights\n"
+    assert run("topics", "list", server=address).stdout == "flights\n"
+
+
+def test_properties_are_not_taken_from_a_file(threaded_broker: FakeBroker, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"# comment\n\nbootstrap.servers = {threaded_broker.address}\n"
+        "linger.ms=5\nrequest.timeout.ms=0\n"
+    )
+    # The single property wins over the file, wherever it stands.
+    result = run("topics", "list", "-X", "request.timeout.ms=500", "--command-config", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert run("topics", "list", "--command-config", str(file)).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("no equals sign", "line 1: 'no equals sign' is not KEY=VALUE"),
+        ("no.such.thing=1", "there is no client property 'no.such.thing'"),
+        ("request.timeout.ms=soon", "request.timeout.ms=soon: expected an integer"),
+    ],
+)
+def test_a_wrong_property_is_passed_over(line: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(line + "\n")
+    result = run("topics", "list", "--command-config", str(file))
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_what_the_broker_refuses_ends_in_a_traceback(threaded_broker: FakeBroker) -> None:
+    def refuse(request: object) -> object:
+        if isinstance(request, api.CreateTopicsRequest):
+            return api.CreateTopicsResponse(
+                [api.CreateTopicResult("t", ErrorCode.INVALID_PARTITIONS, "no more of them")]
+            )
+        return None
+
+    threaded_broker.script = refuse
+    address = threaded_broker.address
+    result = run("topics", "create", "t", server=address)
+    assert result.exit_code == 1
+    assert result.stderr == f"seglog: {address}: topic t: no more of them\n"
+
+
+def test_a_tombstone_or_a_header_is_lost_on_its_way(threaded_broker: FakeBroker) -> None:
+    (log,) = threaded_broker.create("t")
+    address = threaded_broker.address
+    result = run(
+        *("produce", "t", "-K", ":", "-Z", "NULL", "-H", "h=v", "--timestamp", "@5"),
+        text="a:1\nb:NULL\n",
+        server=address,
+    )
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("2 records stored in t (")
+    records = [record for batch in log.batches for record in batch.records()]
+    assert [(record.key, record.value, record.timestamp_ms) for record in records] == [
+        (b"a", b"1", 5),
+        (b"b", None, 5),
+    ]
+    assert {record.headers for record in records} == {(("h", b"v"),)}
+
+
+def test_lines_before_a_bad_one_are_dropped(threaded_broker: FakeBroker) -> None:
+    (log,) = threaded_broker.create("t")
+    result = run("produce", "t", "-K", ":", text="a:1\nb\nc:3\n", server=threaded_broker.address)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0].startswith("1 record stored in t (")
+    assert result.stderr.splitlines()[1] == "seglog: line 2 has no key separator ':'"
+    assert log.next_offset == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("produce", "t", "-K", ":", "-k", "x"),
+        ("produce", "t", "--whole", "--json"),
+        ("produce", "t", "--keep-partition"),
+        ("produce", "t", "-D", ""),
+        ("produce", "t", "--reader-property", "parse.keys=true"),
+        ("consume", "t", "--last", "3", "--from", "earliest"),
+        ("consume", "t", "--json", "--raw"),
+        ("consume", "t", "--format", "%q"),
+        ("consume", "t", "--formatter-property", "print.everything=true"),
+        ("consume", "t", "u", "--from", "5"),
+        ("delete-records",),
+        ("delete-records", "t"),
+        ("delete-records", "t", "0:1", "--to-latest"),
+        ("delete-records", "t", "0:1", "-p", "0"),
+        ("topics", "alter", "t"),
+        ("topics", "alter", "t", "--config", "a=1", "--delete-config", "a"),
+        ("configs", "alter", "topic", "t"),
+        ("configs", "describe", "topic", "t", "--default"),
+        ("bench", "produce", "t", "--num-records", "5", "--warmup-records", "5"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_line_that_cannot_be_right_is_carried_out(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments, server="127.0.0.1:1", text="")
+    assert result.exit_code == 2, result.stderr
+    assert "127.0.0.1:1" not in result.stderr
+
+
+def test_kafkas_words_for_input_and_output_are_unknown(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    address = threaded_broker.address
+    sent = run(
+        *("produce", "t", "--property", "parse.key=true", "--property", "key.separator=;"),
+        text="k;v\n",
+        server=address,
+    )
+    assert sent.exit_code == 0, sent.stderr
+    read = run(
+        *("consume", "t", "--from-beginning", "--max-messages", "1"),
+        *("--property", "print.key=true", "--property", "key.separator=;"),
+        server=address,
+    )
+    assert (read.exit_code, read.stdout) == (0, "k;v\n")
+
+
+def test_an_end_that_was_not_reached_looks_like_success(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    address = threaded_broker.address
+    quiet = ("--timeout", "0.05")
+    assert run("consume", "t", *quiet, server=address).exit_code == 0
+    assert run("consume", "t", "--max-records", "1", *quiet, server=address).exit_code == 1
+    ended = run("consume", "t", "--until-end", *quiet, server=address)
+    assert (ended.exit_code, ended.stderr) == (0, "0 records\n")
+
+
+def test_a_wrong_file_of_offsets_is_carried_out(tmp_path: Path) -> None:
+    file = tmp_path / "offsets.json"
+    for content, words in (
+        ({"partitions": [{"topic": "t", "partition": 0}]}, "'offset' is missing"),
+        ({"partitions": [{"topic": "t", "partition": "0", "offset": 1}]}, "of the wrong type"),
+        ({"partitions": [{"topic": "t", "partition": 0, "offset": 1}] * 2}, "given twice"),
+        ([], "list indices"),
+    ):
+        file.write_text(json.dumps(content))
+        result = run("delete-records", "--offset-json-file", str(file))
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
+def test_ctrl_c_in_the_middle_is_loud(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    run("produce", "t", text="a\n", server=threaded_broker.address)
+    command = [sys.executable, "-m", "seglog.clients.cli", "consume", "t", "--from-beginning"]
+    environment = {**os.environ, "SEGLOG_BOOTSTRAP_SERVER": threaded_broker.address}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"a\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b"1 record\n"
+
+
+def test_a_reader_that_goes_away_is_a_failure(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    run("produce", "t", text="line\n" * 200_000, server=threaded_broker.address)
+    command = [sys.executable, "-m", "seglog.clients.cli", "consume", "t", "--until-end"]
+    environment = {**os.environ, "SEGLOG_BOOTSTRAP_SERVER": threaded_broker.address}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"line\n"
+        process.stdout.close()
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_line_of_a_slow_pipe_waits_for_the_next(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    command = [sys.executable, "-m", "seglog.clients.cli", "produce", "t"]
+    environment = {**os.environ, "SEGLOG_BOOTSTRAP_SERVER": threaded_broker.address}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\n")
+        process.stdin.flush()
+        read = run("consume", "t", "--from-beginning", "-c", "1", server=threaded_broker.address)
+        assert read.stdout == "first\n"
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
+def test_the_program_takes_long_to_say_what_it_can() -> None:
+    """Generous, for machines that are busy: the aim is 120 ms."""
+    begin_s = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-m", "seglog.clients.cli", "--help"], check=True, capture_output=True
+    )
+    assert time.monotonic() - begin_s < 2
+    assert program.main is main
