@@ -22,6 +22,7 @@ TOPIC = "flights"
 PARTITIONS = 3
 CUT_TIME = "2013-07-04T00:00:00Z"
 EXTRA_BEFORE_KILL = 20_000
+EMPTY_BY_DESIGN = {".lock", "seglog-reserve"}
 KEEP_FOR_EVER = {"retention.ms": -1, "segment.bytes": 8 * 1024 * 1024}
 
 ResultT = TypeVar("ResultT")
@@ -179,8 +180,8 @@ def dump_log(broker: RunningBroker, report: Report) -> None:
     check(broker.stop(), 0, "exit status of the broker")
     files = sorted(
         path
-        for suffix in ("log", "index", "timeindex")
-        for path in broker.data_directory.glob(f"*/*.{suffix}")
+        for path in broker.data_directory.rglob("*")
+        if path.is_file() and path.name not in EMPTY_BY_DESIGN
     )
     result = subprocess.run(
         [sys.executable, "-m", "seglog.broker", "dump-log", "--verify", *map(str, files)],
