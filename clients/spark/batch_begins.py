@@ -1,0 +1,58 @@
+"""Where a batch really begins in a partition: pure decisions about what was lost, and what not."""
+
+from typing import NamedTuple
+
+from seglog.protocol.types import TopicPartition
+
+
+class Begin(NamedTuple):
+    """Where reading begins, and what is missing before it.
+
+    Attributes:
+        offset: never above the end.
+        loss: one sentence about what is lost, or None.
+    """
+
+    offset: int
+    loss: str | None = None
+
+
+def find_begin(
+    partition: TopicPartition, written: int | None, is_same: bool | None, first: int, end: int
+) -> Begin:
+    """Decide where a batch begins.
+
+    Args:
+        partition: for the message.
+        written: where the batch before ended, None for a partition that is new to the query.
+        is_same: whether the topic is the one that was read then; None if nobody knows.
+        first: the first offset that there is now.
+        end: where the batch ends; below ``written`` only if the log ends there.
+    """
+    if written is None:
+        if first == 0:
+            return Begin(0)
+        return Begin(
+            min(first, end),
+            f"{partition} is new to the query, but begins at offset {first} instead of 0",
+        )
+    if is_same is False or (is_same is None and end < written):
+        return Begin(
+            min(first, end),
+            f"{partition}: wanted from offset {written} on, but the topic was deleted and created "
+            f"again, available are offsets {first} to {end - 1}, which are read from the first on",
+        )
+    if end < written:
+        return Begin(
+            end,
+            f"{partition}: wanted from offset {written} on, but the log has lost its end, "
+            f"available are offsets {first} to {end - 1}",
+        )
+    if written < first and written < end:
+        lost_end = min(first, end)
+        return Begin(
+            lost_end,
+            f"{partition}: offsets {written} to {lost_end - 1} were to be read and are deleted, "
+            f"available are {first} and above",
+        )
+    return Begin(written)

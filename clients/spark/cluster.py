@@ -1,0 +1,213 @@
+"""Asking a cluster from a process without an event loop: topics, leaders, offsets."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeVar
+
+from seglog.clients.config import Address
+from seglog.clients.errors import (
+    BrokerConnectionError,
+    BrokerError,
+    BrokerUnreachableError,
+    ClientError,
+    UnknownTopicOrPartitionError,
+    broker_error,
+)
+from seglog.clients.spark.connection import POOL, BlockingConnection
+from seglog.clients.spark.connection_options import ConnectionOptions
+from seglog.protocol.api import (
+    DescribePartitionsRequest,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import IsolationLevel, TopicPartition
+
+_CONNECT_TIMEOUT_S: Final = 10.0
+_ResultT = TypeVar("_ResultT")
+
+
+class Topic(NamedTuple):
+    """A topic as the cluster knows it now.
+
+    Attributes:
+        topic_id: another one after the topic was deleted and created again.
+        leaders: where the leader of each partition listens, None if it has none now.
+    """
+
+    name: str
+    topic_id: bytes
+    leaders: Mapping[int, Address | None]
+    is_internal: bool
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All of them, in order."""
+        return [TopicPartition(self.name, number) for number in sorted(self.leaders)]
+
+
+class Cluster:
+    """Questions to brokers, repeated while that can help; one thread at a time.
+
+    Args:
+        servers: of whom one must answer.
+        options: how long to wait and retry.
+    """
+
+    def __init__(self, servers: Sequence[Address], options: ConnectionOptions) -> None:
+        self.options = options
+        self._servers = list(servers)
+        self._timeout_s = options.request_timeout_ms / 1000
+        self._topics: dict[str, Topic] = {}
+
+    # Connections.
+
+    @contextmanager
+    def connection(self, address: Address) -> Iterator[BlockingConnection]:
+        """A connection to a broker for the time of a ``with`` block."""
+        connection = POOL.acquire(address, self.options.client_id, _CONNECT_TIMEOUT_S)
+        try:
+            yield connection
+        finally:
+            POOL.release(connection, self.options.client_id)
+
+    def ask(self, address: Address, request: Any) -> Any:
+        """One request to one broker, tried once."""
+        with self.connection(address) as connection:
+            return connection.request(request, self._timeout_s)
+
+    def ask_any(self, request: Any) -> Any:
+        """One request to whichever broker answers, the last one that did first."""
+        error: BrokerConnectionError | None = None
+        for server in list(self._servers):
+            try:
+                answer = self.ask(server, request)
+            except BrokerUnreachableError as unreachable:
+                error = unreachable
+            else:
+                self._servers.remove(server)
+                self._servers.insert(0, server)
+                return answer
+        assert error is not None
+        raise error
+
+    def retry(self, action: Callable[[], _ResultT]) -> _ResultT:
+        """Repeat an action while it fails with what may pass, up to the time of the options."""
+        deadline_s = time.monotonic() + self.options.retry_timeout_ms / 1000
+        while True:
+            try:
+                return action()
+            except ClientError as error:
+                if not error.retriable or not self.pause(deadline_s):
+                    raise
+                if isinstance(error, BrokerError) and error.code.refreshes_metadata:
+                    self._topics.clear()
+
+    def pause(self, deadline_s: float) -> bool:
+        """Wait for the time between two attempts; False instead if the deadline is before."""
+        pause_s = self.options.retry_backoff_ms / 1000
+        if time.monotonic() + pause_s > deadline_s:
+            return False
+        time.sleep(pause_s)
+        return True
+
+    # Metadata.
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, Topic]:
+        """Those of these topics (None: of all) that exist, by name."""
+        wanted = None if names is None else sorted(names)
+        response: MetadataResponse = self.retry(lambda: self._metadata(wanted))
+        brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        found = {}
+        for topic in response.topics:
+            if topic.name is None or topic.error in _MISSING:
+                continue
+            if topic.error is not ErrorCode.NONE:
+                raise broker_error(topic.error, topic.error_message, f"topic {topic.name}")
+            leaders = {each.partition: brokers.get(each.leader_id) for each in topic.partitions}
+            found[topic.name] = Topic(topic.name, topic.topic_id, leaders, topic.is_internal)
+        self._topics.update(found)
+        return found
+
+    def _metadata(self, names: list[str] | None) -> MetadataResponse:
+        response: MetadataResponse = self.ask_any(MetadataRequest(names))
+        if response.error is not ErrorCode.NONE:
+            raise broker_error(response.error, None, "metadata")
+        return response
+
+    def topic(self, name: str) -> Topic:
+        """A topic, as it was known last or as it is now.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none of this name.
+        """
+        if name not in self._topics and name not in self.topics([name]):
+            raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
+        return self._topics[name]
+
+    def leader(self, partition: TopicPartition) -> Address:
+        """Where the leader listens.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such partition.
+            BrokerError: it has no leader now.
+        """
+        leaders = self.topic(partition.topic).leaders
+        if partition.partition not in leaders:
+            self._topics.pop(partition.topic, None)
+            raise UnknownTopicOrPartitionError(f"{partition} does not exist")
+        address = leaders[partition.partition]
+        if address is None:
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, None, str(partition))
+        return address
+
+    def forget(self, topic: str) -> None:
+        """Ask about a topic again when it is needed next."""
+        self._topics.pop(topic, None)
+
+    # Offsets.
+
+    def list_offsets(
+        self, questions: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        """The first offset at or after a timestamp in each partition, or -1.
+
+        Timestamp -2 asks for the first offset, -1 for that behind the last readable record.
+        """
+        return self.retry(lambda: self._list_offsets(questions, isolation_level))
+
+    def _list_offsets(
+        self, questions: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        by_leader: dict[Address, list[ListOffsetsPartition]] = {}
+        for partition, timestamp in questions.items():
+            by_leader.setdefault(self.leader(partition), []).append(
+                ListOffsetsPartition(*partition, timestamp)
+            )
+        found = {}
+        for leader, partitions in by_leader.items():
+            response = self.ask(leader, ListOffsetsRequest(partitions, isolation_level))
+            for result in response.partitions:
+                partition = TopicPartition(result.topic, result.partition)
+                if result.error is not ErrorCode.NONE:
+                    raise broker_error(result.error, result.error_message, str(partition))
+                found[partition] = result.offset
+        return found
+
+    def bytes_per_offset(self, names: Iterable[str]) -> dict[TopicPartition, float]:
+        """How large a record is in each partition on average, as stored."""
+        request = DescribePartitionsRequest(sorted(names))
+        response = self.retry(lambda: self.ask_any(request))
+        return {
+            TopicPartition(each.topic, each.partition): each.size_bytes
+            / max(1, each.log_end_offset - each.log_start_offset)
+            for each in response.partitions
+        }
+
+
+_MISSING: Final = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION}
+)

@@ -1,0 +1,140 @@
+"""From options to offsets: which partitions are meant, and where reading begins and ends."""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from seglog.clients.errors import ClientError, ConfigurationError, UnknownTopicOrPartitionError
+from seglog.clients.spark.cluster import Cluster, Topic
+from seglog.clients.spark.offset_maps import Offsets, describe
+from seglog.clients.spark.source_options import Bound, SourceOptions
+from seglog.protocol.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+LOG: Final = logging.getLogger("seglog.spark")
+
+
+class DataLossError(ClientError):
+    """Records that a query was to read are not there any more (``failOnDataLoss=true``)."""
+
+
+def report_loss(message: str, *, fail: bool) -> None:
+    """Raise ``DataLossError``, or only warn."""
+    if fail:
+        raise DataLossError(
+            f"{message}. Set failOnDataLoss to false to go on without what is lost."
+        )
+    LOG.warning("%s; going on without it", message)
+
+
+class Planner:
+    """Answers what the options leave open, by asking the cluster.
+
+    Args:
+        options: of the source.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.cluster = Cluster(options.servers, options.connection)
+
+    def topics(self) -> dict[str, Topic]:
+        """The topics that are subscribed to and exist now.
+
+        Raises:
+            UnknownTopicOrPartitionError: one that is named, or assigned, does not exist.
+        """
+        subscription = self.options.subscription
+        if subscription.pattern:
+            pattern = re.compile(subscription.pattern)
+            return {
+                name: topic
+                for name, topic in self.cluster.topics(None).items()
+                if not topic.is_internal and not _is_ours(name) and pattern.fullmatch(name)
+            }
+        names = subscription.topics or {each.topic for each in subscription.partitions}
+        found = self.cluster.topics(names)
+        missing = set(names) - set(found)
+        if missing:
+            raise UnknownTopicOrPartitionError(f"topic {describe(missing)} does not exist")
+        return found
+
+    def partitions(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
+        """The partitions of these topics that are subscribed to, in order."""
+        existing = sorted(each for topic in topics.values() for each in topic.partitions)
+        assigned = self.options.subscription.partitions
+        if not assigned:
+            return existing
+        missing = assigned - set(existing)
+        if missing:
+            raise UnknownTopicOrPartitionError(f"{describe(missing)} does not exist")
+        return sorted(assigned)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The first offsets of partitions."""
+        return self._ask(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The offsets behind the last records that may be read."""
+        return self._ask(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+
+    def _ask(self, questions: Mapping[TopicPartition, int]) -> Offsets:
+        if not questions:
+            return {}
+        return self.cluster.list_offsets(questions, self.options.isolation_level)
+
+    def resolve(
+        self, bound: Bound, partitions: list[TopicPartition], *, latest_if_none: bool
+    ) -> Offsets:
+        """Turn a bound into offsets.
+
+        Args:
+            bound: from the options.
+            partitions: exactly those that are read; a map in the options must name them all.
+            latest_if_none: what to do where no record is at or after a timestamp.
+
+        Raises:
+            ConfigurationError: a map names other partitions, or a timestamp finds nothing.
+        """
+        if bound.offsets is not None:
+            _check_exact(bound.option, bound.offsets, partitions)
+            special = {each: offset for each, offset in bound.offsets.items() if offset < 0}
+            return {**bound.offsets, **self._ask(special)}
+        if bound.timestamps is not None:
+            _check_exact(bound.option, bound.timestamps, partitions)
+            return self._at_times(bound, bound.timestamps, latest_if_none=latest_if_none)
+        if bound.timestamp_ms is not None:
+            questions = dict.fromkeys(partitions, bound.timestamp_ms)
+            return self._at_times(bound, questions, latest_if_none=latest_if_none)
+        return self.earliest(partitions) if bound.word == "earliest" else self.latest(partitions)
+
+    def _at_times(
+        self, bound: Bound, questions: Mapping[TopicPartition, int], *, latest_if_none: bool
+    ) -> Offsets:
+        found = self._ask(questions)
+        without = [partition for partition, offset in found.items() if offset < 0]
+        if without and not latest_if_none:
+            raise ConfigurationError(
+                f"{bound.option}: no record at or after the given time in {describe(without)}; "
+                "startingOffsetsByTimestampStrategy=latest would begin at the end there"
+            )
+        return {**found, **self.latest(without)}
+
+
+def _check_exact(
+    option: str, given: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]
+) -> None:
+    missing, unknown = set(partitions) - set(given), set(given) - set(partitions)
+    if missing or unknown:
+        complaints = [
+            f"{word} {describe(each)}"
+            for word, each in (("it misses", missing), ("there is no", unknown))
+            if each
+        ]
+        raise ConfigurationError(
+            f"{option} must name exactly the partitions that are read: {' and '.join(complaints)}"
+        )
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("__")

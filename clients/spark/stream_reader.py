@@ -1,0 +1,282 @@
+"""The streaming source: what Spark asks on the driver, and where tasks read.
+
+On the driver one reader lives as long as a run of the query. Tasks get a pickled copy of another
+one, which has nothing but the options: what they need to know is in the splits.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from seglog.clients.spark.batch_begins import find_begin
+from seglog.clients.spark.cluster import Topic
+from seglog.clients.spark.offset_maps import FIRST, IDS, INIT, Offsets, describe, from_json, to_json
+from seglog.clients.spark.planning import LOG, Planner, report_loss
+from seglog.clients.spark.range_reader import read_splits
+from seglog.clients.spark.rate_limits import limited_ends, offsets_for_bytes
+from seglog.clients.spark.source_options import SourceOptions
+from seglog.clients.spark.splits import OffsetRange, RangeSplit, make_splits
+from seglog.protocol.types import TopicPartition
+
+_HEADS_MAX_AGE_S: Final = 0.05
+"""An idle query asks for the latest offsets about a hundred times a second."""
+
+WrittenOffsets = dict[str, Any]
+
+
+class Heads:
+    """What the cluster said about the subscribed topics at one moment."""
+
+    def __init__(self, planner: Planner) -> None:
+        self.asked_at_s = time.monotonic()
+        self.topics: dict[str, Topic] = planner.topics()
+        self.ends: Offsets = planner.latest(planner.partitions(self.topics))
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids of the topics, in order."""
+        return {name: self.topics[name].topic_id.hex() for name in sorted(self.topics)}
+
+
+class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches by offsets, and reads them.
+
+    Args:
+        options: of the source.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._forget()
+
+    def _forget(self) -> None:
+        self._planner: Planner | None = None
+        self._heads: Heads | None = None
+        self._initial: WrittenOffsets | None = None
+        self._ids: dict[str, str] = {}
+        self._target: Offsets | None = None
+        self._is_available_now = False
+        self._has_begun = False
+        self._last_batch_at_s = time.monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.options = state["options"]
+        self._forget()
+
+    @property
+    def planner(self) -> Planner:
+        """Connects when it is first used."""
+        if self._planner is None:
+            self._planner = Planner(self.options)
+        return self._planner
+
+    # What Spark asks on the driver.
+
+    def initialOffset(self) -> WrittenOffsets:  # noqa: N802 - Spark's name
+        """Where a new query begins; asked twice, and again when its first batch is replayed."""
+        self._has_begun = True
+        if self._initial is None:
+            starting = self.options.starting
+            topics = self.planner.topics()
+            offsets = self.planner.resolve(
+                starting,
+                self.planner.partitions(topics),
+                latest_if_none=self.options.latest_if_no_timestamp,
+            )
+            is_lasting = starting.word == "earliest" or (
+                starting.offsets is not None and -1 not in starting.offsets.values()
+            )
+            ids = {name: topics[name].topic_id.hex() for name in sorted(topics)}
+            marks = {} if is_lasting else {FIRST[1:]: True}
+            self._initial = self._written(offsets, ids, marks)
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What Spark passes to ``latestOffset`` unless a trigger asks for everything."""
+        options = self.options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Stop at what is there when the first offsets are asked for.
+
+        Not at what is there now: a batch that is to be replayed first may know partitions that
+        have gone meanwhile, or not yet know new ones.
+        """
+        self._is_available_now = True
+
+    def reportLatestOffset(self) -> WrittenOffsets:  # noqa: N802 - Spark's name
+        """For progress reports: how far it could go."""
+        return to_json(self._current_heads().ends)
+
+    def latestOffset(self, start: WrittenOffsets, limit: ReadLimit) -> WrittenOffsets:  # noqa: N802
+        """Where the next batch ends; ``start`` itself if there is nothing to read."""
+        self._note_restart()
+        heads = self._current_heads()
+        written = from_json(start)
+        self._report_gone(set(written) - set(heads.ends))
+        sameness = self._compare_ids(start, heads)
+        self._ids.update(heads.ids)
+        goal = self._goal(written, heads)
+        is_first = bool(start.get(FIRST))
+        if goal == written and not is_first and False not in sameness.values():
+            return start
+        begins = self._begins(written, sameness, goal)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._should_wait(begins, goal):
+                # The first batch runs all the same; it must then be empty.
+                goal = dict(written) if is_first else goal
+                if not is_first:
+                    return start
+            goal = self._limited(begins, goal)
+        self._last_batch_at_s = time.monotonic()
+        marks = {INIT[1:]: to_json(written)} if is_first else {}
+        return self._written(goal, heads.ids, marks)
+
+    def partitions(self, start: WrittenOffsets, end: WrittenOffsets) -> Sequence[InputPartition]:
+        """The splits of a batch; what is not there any more is reported."""
+        self._note_restart()
+        if start.get(FIRST) and INIT in end:
+            start = {**start, **end[INIT]}
+        written, ends = from_json(start), from_json(end)
+        old_ids, new_ids = start.get(IDS) or {}, end.get(IDS) or {}
+        if written == ends and old_ids == new_ids:
+            return []
+        topics = self.planner.cluster.topics({partition.topic for partition in ends})
+        existing = {
+            each
+            for name, topic in topics.items()
+            for each in topic.partitions
+            if new_ids.get(name) in {None, topic.topic_id.hex()}
+        }
+        self._report_gone(set(ends) - existing)
+        earliest = self.planner.earliest(sorted(existing & set(ends)))
+        ranges = []
+        for partition, first in earliest.items():
+            name = partition.topic
+            is_same = (
+                new_ids[name] == old_ids[name] if {name} <= set(old_ids) & set(new_ids) else None
+            )
+            begin = find_begin(partition, written.get(partition), is_same, first, ends[partition])
+            if begin.loss:
+                report_loss(begin.loss, fail=self.options.fail_on_data_loss)
+            ranges.append(
+                OffsetRange(partition, begin.offset, ends[partition], topics[name].topic_id)
+            )
+        return make_splits(ranges, self.options)
+
+    def commit(self, end: WrittenOffsets) -> None:
+        """Spark keeps the offsets; it says a batch later that one is done."""
+
+    def stop(self) -> None:
+        """Nothing: Spark mostly kills the process instead."""
+
+    # What tasks do.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a split, in a task."""
+        assert isinstance(partition, RangeSplit)
+        return read_splits(self.options, partition)
+
+    # How it is done.
+
+    def _written(
+        self, offsets: Offsets, ids: dict[str, str], marks: dict[str, Any]
+    ) -> WrittenOffsets:
+        if not self.options.fail_on_data_loss:
+            read = {partition.topic for partition in offsets}
+            marks = {**marks, IDS[1:]: {name: ids[name] for name in sorted(read & set(ids))}}
+        return to_json(offsets, **marks)
+
+    def _current_heads(self) -> Heads:
+        heads = self._heads
+        if heads is None or time.monotonic() - heads.asked_at_s > _HEADS_MAX_AGE_S:
+            heads = self._heads = Heads(self.planner)
+        return heads
+
+    def _note_restart(self) -> None:
+        """Say once that a query which goes on does not look at where it was told to begin."""
+        if not self._has_begun and self.options.starting.option:
+            LOG.warning(
+                "the query goes on from its checkpoint, %s is ignored", self.options.starting.option
+            )
+        self._has_begun = True
+
+    def _compare_ids(self, start: WrittenOffsets, heads: Heads) -> dict[str, bool | None]:
+        """Whether topics are those that the query has read so far; None where nobody knows."""
+        known = start.get(IDS) or self._ids
+        sameness: dict[str, bool | None] = {}
+        for name, topic_id in heads.ids.items():
+            sameness[name] = known[name] == topic_id if name in known else None
+            if sameness[name] is False and self.options.fail_on_data_loss:
+                report_loss(
+                    f"topic {name} was deleted and created again while it was being read", fail=True
+                )
+        return sameness
+
+    def _goal(self, written: Offsets, heads: Heads) -> Offsets:
+        """How far the next batches may go; with AvailableNow not beyond the first answer."""
+        if not self._is_available_now:
+            return dict(heads.ends)
+        if self._target is None:
+            self._target = dict(heads.ends)
+        goal = {}
+        for partition, head in heads.ends.items():
+            if partition in self._target:
+                goal[partition] = min(head, self._target[partition])
+            elif partition in written:
+                goal[partition] = written[partition]
+        return goal
+
+    def _begins(self, written: Offsets, sameness: dict[str, bool | None], goal: Offsets) -> Offsets:
+        return {
+            partition: find_begin(
+                partition, written.get(partition), sameness[partition.topic], first, goal[partition]
+            ).offset
+            for partition, first in self.planner.earliest(goal).items()
+        }
+
+    def _should_wait(self, begins: Offsets, goal: Offsets) -> bool:
+        """Whether too little is there, and the time to wait for more is not over."""
+        options = self.options
+        if options.min_offsets_per_trigger is None or self._is_available_now:
+            return False
+        available = sum(offset - begins[partition] for partition, offset in goal.items())
+        waited_ms = (time.monotonic() - self._last_batch_at_s) * 1000
+        return (
+            available < options.min_offsets_per_trigger and waited_ms < options.max_trigger_delay_ms
+        )
+
+    def _limited(self, begins: Offsets, goal: Offsets) -> Offsets:
+        limit = self.options.max_offsets_per_trigger
+        if self.options.max_bytes_per_trigger is not None and begins != goal:
+            sizes = self.planner.cluster.bytes_per_offset({each.topic for each in goal})
+            by_bytes = offsets_for_bytes(begins, goal, sizes, self.options.max_bytes_per_trigger)
+            limit = by_bytes if limit is None else min(limit, by_bytes)
+        return goal if limit is None else limited_ends(begins, goal, limit)
+
+    def _report_gone(self, partitions: set[TopicPartition]) -> None:
+        if partitions:
+            report_loss(
+                f"{describe(partitions)} was being read and does not exist any more",
+                fail=self.options.fail_on_data_loss,
+            )
