@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 CLEANER_TASK: Final = "log-cleaner"
 FLUSH_SECONDS: Final = 20.0
 """How long the last flush may take beyond ``shutdown.timeout.ms`` before it is given up."""
+CLOSING_THREADS: Final = 8
+"""At least so many logs are flushed at a time when the broker stops."""
 _NETWORK_SHARE: Final = 0.6
 """Of the time for stopping, what connections get to finish their requests."""
 
@@ -242,7 +244,9 @@ class Broker:
         except BaseException:
             logs.close(in_threads, clean=False)
             raise
-        self._parts.push_async_callback(self._close_logs, logs, in_threads)
+        # A stop mostly waits for syncs, and those that come together share their effort.
+        in_more_threads = partial(run_parallel, threads=max(threads, CLOSING_THREADS), name="close")
+        self._parts.push_async_callback(self._close_logs, logs, in_more_threads)
         await pool.stop(1.0)
 
     async def _start_tasks(self, services: Services) -> Scheduler:

@@ -107,10 +107,10 @@ class FlushTicket:
         try:
             for path in self.snapshot_paths:
                 self._sync_snapshot(path)
-            if self._sync_directory:
-                self._file_system.sync_directory(self._directory)
             if self.epochs is not None:
-                self.epochs.file.write(self.epochs.entries)
+                self.epochs.file.write(self.epochs.entries)  # syncs the directory as well
+            elif self._sync_directory:
+                self._file_system.sync_directory(self._directory)
         except DiskFullError as error:
             # Recovery finds the epochs in the batches, as long as it scans them.
             logger.warning(
