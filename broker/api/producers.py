@@ -1,9 +1,9 @@
 """Producer ids, and the producers that partitions remember.
 
 Transactions are not offered. A producer that asks for them is refused with UNSUPPORTED_VERSION
-where it asks for its id: an answer that is true and that is not retriable. The Java client, aiokafka
-and kafka-python show it to their user at once; librdkafka asks again until the time that
-``init_transactions`` was given is over, and gives this reason then.
+where it asks for its id: an answer that is true and that is not retriable. aiokafka, for one, shows
+it to its user at once; librdkafka asks again until the time that ``init_transactions`` was given is
+over, and gives this reason then.
 """
 
 import re
