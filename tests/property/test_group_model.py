@@ -253,43 +253,47 @@ ACTIONS = st.one_of(
 
 
 def act(world: World, action: str, value: int) -> None:
+    """Let one thing happen; ``value`` is a client, or milliseconds."""
     client = world.clients.get(value)
     if action == "step":
         world.step(value)
     elif action == "round":
         for number in list(world.clients):
             world.step(number)
+    elif action in {"write", "write_fails"}:
+        world.write(fails=action == "write_fails")
+    elif action == "advance":
+        world.driver.advance(value)
+        world.settle()
     elif action == "static":
         if client is not None:
             world.hang_up(client)
         # A new process of the same instance: it knows nothing of the old one.
         world.clients[value] = ClientModel(f"c{value}", instance=f"i{value}")
         world.step(value)
-    elif action == "hang_up" and client is not None:
-        world.hang_up(client)
-        client.generation = -1
-    elif action == "vanish" and client is not None:
-        world.hang_up(client)
-        del world.clients[value]
-    elif action == "leave" and client is not None:
-        world.leave(value)
-    elif action == "topics" and client is not None:
+    elif client is not None:
+        act_as_client(world, action, value, client)
+
+
+def act_as_client(world: World, action: str, number: int, client: ClientModel) -> None:
+    """What only a client can do that is there."""
+    if action == "leave":
+        world.leave(number)
+    elif action == "topics":
         client.topics = "u" if client.topics == "t" else "t"
         if client.ticket is None:
-            world.join(value, client)
-    elif action == "write":
-        world.write(fails=False)
-    elif action == "write_fails":
-        world.write(fails=True)
-    elif action == "advance":
-        world.driver.advance(value)
-        world.settle()
+            world.join(number, client)
+    else:
+        world.hang_up(client)
+        client.generation = -1
+        if action == "vanish":
+            del world.clients[number]
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     delay_ms=st.sampled_from([0, 3000]),
-    actions=st.lists(ACTIONS, max_size=60),
+    actions=st.lists(ACTIONS, min_size=15, max_size=80),
 )
 def test_a_group_breaks_under_members_that_come_and_go(
     delay_ms: int, actions: list[tuple[str, int]]
