@@ -9,6 +9,11 @@ far the exchange had come:
 
 New files are renamed from ``.cleaned`` to ``.swap`` from the highest base offset down, so that a
 ``.swap`` file without a ``.cleaned`` one below it means that all of them are complete.
+
+The loader takes away the old segments that begin below the end of the new ones. Where the records
+of the last sources are all gone the new ones end too early for that; an empty segment with the base
+offset of the last source then goes along through the states, and is dropped when the old ones are
+renamed.
 """
 
 import logging
@@ -18,6 +23,7 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     segment_path,
@@ -50,10 +56,13 @@ def swap_segments(
         for segment in new:
             segment.delete_files()
         return []
+    end_mark = _mark_end(file_system, directory, new, present[-1].base_offset)
     for segment in reversed(new):
         segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
     for segment in present:
         segment.change_suffix("", DELETED_SUFFIX)
+    if end_mark is not None:
+        file_system.unlink(end_mark)
     for segment in new:
         segment.change_suffix(SWAP_SUFFIX, "")
     for segment in present:
@@ -62,6 +71,21 @@ def swap_segments(
         segments.add(segment)
     file_system.sync_directory(directory)
     return present
+
+
+def _mark_end(
+    file_system: FileSystem, directory: str, new: Sequence[LogSegment], last_source: int
+) -> str | None:
+    """An empty ``.swap`` data file for the last source, if the new segments end before that."""
+    if new and new[-1].next_offset() > last_source:
+        return None
+    if any(segment.base_offset == last_source for segment in new):
+        return None
+    cleaned = segment_path(directory, last_source, LOG_SUFFIX + CLEANED_SUFFIX)
+    swap = segment_path(directory, last_source, LOG_SUFFIX + SWAP_SUFFIX)
+    file_system.write_file(cleaned, b"", sync=False)
+    file_system.rename(cleaned, swap)
+    return swap
 
 
 def remove_leftover_files(file_system: FileSystem, directory: str, base_offset: int) -> None:
