@@ -280,6 +280,7 @@ class _Printing:
 
     def _put(self, records: "list[Record]") -> None:
         self._output.write(b"".join(map(self._write, records)))
+        # Before the flush: whoever has seen a record may send Ctrl-C and ask for the count.
+        self.count += len(records)
         # What was read is all there is at the moment, or a lot: show it.
         self._output.flush()
-        self.count += len(records)

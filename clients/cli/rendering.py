@@ -56,8 +56,15 @@ def print_message(text: str) -> None:
 
 
 def data_stream() -> BinaryIO:
-    """Standard output, for bytes."""
-    return sys.stdout.buffer
+    """Standard output for bytes, with a buffer; whoever writes flushes.
+
+    ``sys.stdout.buffer`` has none where PYTHONUNBUFFERED is set, and then writes a part of what it
+    is given.
+    """
+    try:
+        return open(sys.stdout.fileno(), "wb", closefd=False)
+    except (OSError, ValueError):
+        return sys.stdout.buffer  # in a test, where there is no descriptor
 
 
 def flush_data() -> None:
