@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := broker protocol clients config pyspark_seglog tests benchmarks examples
+SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
 .PHONY: install kernel check fix test demo bench clean
 

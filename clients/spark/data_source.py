@@ -1,19 +1,21 @@
-"""``format("seglog")``: what Spark finds under this name."""
+"""``format("seglog")``: what Spark finds under this name.
 
-from collections.abc import Mapping
+What streams need is imported where it is used: Spark imports this module in every planner, and
+PySpark 4.0, which has all that batch queries need, does not have it.
+"""
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
 from seglog.clients.errors import ConfigurationError
-from seglog.clients.spark.batch_reader import SeglogBatchReader, SeglogPushdownReader
 from seglog.clients.spark.schemas import check_row_schema, row_schema
 from seglog.clients.spark.source_options import SourceOptions, read_source_options
-from seglog.clients.spark.stream_reader import SeglogStreamReader
 
 
 class SeglogDataSource(DataSource):
@@ -26,25 +28,61 @@ class SeglogDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the source; raises ``ConfigurationError`` for options that cannot be."""
-        return row_schema(self._options_for_any_read().columns)
+        return row_schema(self._options_of_any_read().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The batch source."""
         options = read_source_options(self.options, streaming=False)
         check_row_schema(schema, options.columns)
-        kind = SeglogPushdownReader if options.filter_pushdown else SeglogBatchReader
-        return kind(options)
+        if options.filter_pushdown:
+            from seglog.clients.spark.pushdown import SeglogPushdownReader
+
+            return SeglogPushdownReader(options)
+        from seglog.clients.spark.batch_reader import SeglogBatchReader
+
+        return SeglogBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """The streaming source."""
+        """The streaming source; raises ``ConfigurationError`` for a PySpark that is too old."""
         options = read_source_options(self.options, streaming=True)
         check_row_schema(schema, options.columns)
+        try:
+            from seglog.clients.spark.stream_reader import SeglogStreamReader
+        except ImportError as error:
+            raise ConfigurationError(f"streaming needs PySpark 4.2 or newer: {error}") from error
         return SeglogStreamReader(options)
 
-    def _options_for_any_read(self) -> SourceOptions:
-        # Spark asks for the schema without saying whether it is for a stream.
-        options: Mapping[str, str] = self.options
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The batch sink."""
+        from seglog.clients.spark.sink_options import find_columns, read_sink_options
+        from seglog.clients.spark.writers import SeglogBatchWriter
+
+        _refuse_overwrite(overwrite)
+        options = read_sink_options(self.options)
+        return SeglogBatchWriter(options, find_columns(schema, options))
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """The streaming sink; raises ``ConfigurationError`` for a PySpark that is too old."""
+        from seglog.clients.spark.sink_options import find_columns, read_sink_options
+
+        _refuse_overwrite(overwrite)
+        options = read_sink_options(self.options)
         try:
-            return read_source_options(options, streaming=False)
+            from seglog.clients.spark.stream_writer import SeglogStreamWriter
+        except ImportError as error:
+            raise ConfigurationError(f"streaming needs PySpark 4.2 or newer: {error}") from error
+        return SeglogStreamWriter(options, find_columns(schema, options))
+
+    def _options_of_any_read(self) -> SourceOptions:
+        # Spark asks for the schema without saying whether it is for a stream.
+        try:
+            return read_source_options(self.options, streaming=False)
         except ConfigurationError:
-            return read_source_options(options, streaming=True)
+            return read_source_options(self.options, streaming=True)
+
+
+def _refuse_overwrite(overwrite: bool) -> None:
+    if overwrite:
+        raise ConfigurationError("a log is only appended to: use mode append")

@@ -123,7 +123,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         ending=ending,
         latest_if_no_timestamp=_read_strategy(reader) == "latest",
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, True),
-        columns=_read_columns(reader),
+        columns=read_columns(reader),
         isolation_level=_ISOLATION[
             reader.take(
                 ("isolation", "kafka.isolation.level"), choice(*_ISOLATION), "read_uncommitted"
@@ -233,7 +233,8 @@ def _read_bound(
     return next((bound for bound in found if bound is not None), Bound("", default))
 
 
-def _read_columns(reader: OptionReader) -> tuple[str, ...]:
+def read_columns(reader: OptionReader) -> tuple[str, ...]:
+    """The columns that a source is to have; raises ``ConfigurationError`` for unknown ones."""
     with_headers = reader.take("includeHeaders", boolean, False)
     every = COLUMNS if with_headers else tuple(name for name in COLUMNS if name != HEADERS)
 

@@ -1,0 +1,192 @@
+"""Batches for a log out of Spark's record batches: grouped and encoded in the kernel."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seglog.clients.errors import InvalidRecordError
+from seglog.clients.spark.sink_options import SinkColumns, SinkOptions
+from seglog.protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader
+from seglog.protocol.records.builder import finish_batch
+from seglog.protocol.records.columns import (
+    BinaryColumn,
+    HeaderColumns,
+    NumberColumn,
+    encode_columns,
+    place_rows,
+)
+from seglog.protocol.types import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TopicPartition,
+)
+
+Column = Any
+"""An Arrow array; pyarrow has no types to check."""
+
+
+class EncodedBatch(NamedTuple):
+    """One batch for one partition."""
+
+    partition: TopicPartition
+    records: memoryview
+    rows: int
+
+
+def rows_by_topic(
+    rows: pa.RecordBatch, columns: SinkColumns, options: SinkOptions
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the rows of each topic; the option ``topic`` is stronger than the column.
+
+    Raises:
+        InvalidRecordError: a row without a topic.
+    """
+    if options.topic:
+        yield options.topic, rows
+        return
+    assert columns.topic is not None
+    names = rows.column(columns.topic)
+    if names.null_count:
+        raise InvalidRecordError("a row has a null topic, and there is no option 'topic'")
+    distinct = names.unique().to_pylist()
+    for name in distinct:
+        if len(distinct) == 1:
+            yield name, rows
+        else:
+            yield name, rows.filter(pc.call_function("equal", [names, pa.scalar(name)]))
+
+
+def encode_rows(
+    topic: str,
+    rows: pa.RecordBatch,
+    columns: SinkColumns,
+    options: SinkOptions,
+    partition_count: int,
+    keyless_partition: int,
+    now_ms: int,
+) -> Iterator[list[EncodedBatch]]:
+    """Yield waves of batches with at most one for each partition, since a request takes no more.
+
+    Args:
+        topic: where to.
+        rows: what to write; their order is kept in each partition.
+        columns: where the columns are.
+        options: of the sink.
+        partition_count: of the topic.
+        keyless_partition: for rows without key and partition.
+        now_ms: for rows without timestamp.
+
+    Raises:
+        InvalidRecordError: a row asks for a partition that there is not, or has a header without
+            key.
+    """
+    source = _Columns(rows, columns)
+    try:
+        order, starts = place_rows(
+            rows.num_rows, source.key, source.partition, partition_count, keyless_partition
+        )
+        groups = [
+            (TopicPartition(topic, number), starts[number], starts[number + 1])
+            for number in range(partition_count)
+            if starts[number] < starts[number + 1]
+        ]
+        while groups:
+            wave, rest = [], []
+            for partition, first, end in groups:
+                records, reached = source.encode(order, first, end, options, now_ms)
+                wave.append(EncodedBatch(partition, memoryview(records), reached - first))
+                if reached < end:
+                    rest.append((partition, reached, end))
+            yield wave
+            groups = rest
+    except ValueError as error:
+        raise InvalidRecordError(f"topic {topic}: {error}") from error
+
+
+class _Columns:
+    """The buffers of the columns, as the kernel takes them."""
+
+    def __init__(self, rows: pa.RecordBatch, columns: SinkColumns) -> None:
+        def find(index: int | None) -> Column | None:
+            return None if index is None else rows.column(index)
+
+        self._rows = rows.num_rows
+        self.key = _binary(find(columns.key))
+        self._value = _binary(rows.column(columns.value))
+        self.partition = _numbers(find(columns.partition))
+        timestamps = find(columns.timestamp)
+        if timestamps is not None and timestamps.type.unit != "us":
+            timestamps = timestamps.cast(pa.timestamp("us", tz=timestamps.type.tz))
+        self._timestamps = _numbers(timestamps)
+        self._headers = _headers(find(columns.headers))
+
+    def encode(
+        self, order: bytearray, first: int, end: int, options: SinkOptions, now_ms: int
+    ) -> tuple[bytearray, int]:
+        """One batch of some of the rows that ``order[first:end]`` names, and where it ends."""
+        batch, reached, base_timestamp, max_timestamp = encode_columns(
+            self._rows,
+            self.key,
+            self._value,
+            self._timestamps,
+            self._headers,
+            now_ms,
+            order,
+            first,
+            end,
+            options.batch_bytes,
+            HEADER_BYTES,
+        )
+        count = reached - first
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            partition_leader_epoch=NO_LEADER_EPOCH,
+            magic=MAGIC,
+            crc=0,
+            attributes=0,
+            last_offset_delta=count - 1,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+            record_count=count,
+        )
+        return finish_batch(header, batch, options.codec), reached
+
+
+def _binary(column: Column | None) -> BinaryColumn | None:
+    if column is None:
+        return None
+    cells: Column = column
+    if column.type not in {pa.binary(), pa.string()}:
+        cells = column.cast(pa.binary())  # large or view types, which a setting makes Spark send
+    validity, offsets, data = cells.buffers()
+    return len(cells), cells.offset, validity, offsets, data
+
+
+def _numbers(column: Column | None) -> NumberColumn | None:
+    if column is None:
+        return None
+    validity, values = column.buffers()
+    return len(column), column.offset, validity, values
+
+
+def _headers(column: Column | None) -> HeaderColumns | None:
+    if column is None or column.null_count == len(column):
+        return None
+    lists: Column = column
+    if not pa.types.is_list(column.type):
+        lists = column.cast(pa.list_(column.type.value_type))
+    validity, offsets = lists.buffers()[:2]
+    # flatten() also makes the fields of a pair null that is null itself.
+    names, values = lists.values.flatten()
+    name_buffers, value_buffers = _binary(names), _binary(values)
+    assert name_buffers is not None
+    assert value_buffers is not None
+    return (len(lists), lists.offset, validity, offsets), name_buffers, value_buffers
