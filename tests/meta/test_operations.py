@@ -1,0 +1,112 @@
+"""docs/operations.md against the broker itself: metrics, events, exit statuses, health pages."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+
+from support.metrics_scrape import ScrapedFamily, busy_broker, parse_families
+from support.real_broker import scrape
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/operations.md").read_text()
+ERROR_LEVELS = {"error", "exception", "critical"}
+LOG_CALLS = {*ERROR_LEVELS, "debug", "info", "warning", "log", "report"}
+
+
+def marked(name: str) -> str:
+    found = re.search(rf"<!-- {name}: .+? -->(.+?)<!-- end of {name} -->", PAGE, re.DOTALL)
+    assert found, name
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def families() -> Iterator[dict[str, ScrapedFamily]]:
+    with busy_broker() as (_, port):
+        assert scrape(port, "/healthz") == "ok\n"
+        assert scrape(port, "/readyz") == "ready\n"
+        with pytest.raises(HTTPError, match="404"):
+            scrape(port, "/")
+        yield parse_families(scrape(port))
+
+
+def documented_metrics() -> dict[str, tuple[str, set[str]]]:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) ?\| .+ \|$", marked("metrics"), re.MULTILINE)
+    return {name: (kind, set(filter(None, labels.split(", ")))) for name, kind, labels in rows}
+
+
+def test_a_metric_is_not_documented(families: dict[str, ScrapedFamily]) -> None:
+    assert set(families) - set(documented_metrics()) == set()
+
+
+def test_a_documented_metric_does_not_exist(families: dict[str, ScrapedFamily]) -> None:
+    assert set(documented_metrics()) - set(families) == set()
+
+
+def test_the_documentation_has_another_kind_or_other_labels(
+    families: dict[str, ScrapedFamily],
+) -> None:
+    documented = documented_metrics()
+    assert {name: family.kind for name, family in families.items()} == {
+        name: kind for name, (kind, _) in documented.items()
+    }
+    for name, family in families.items():
+        if family.series and family.labels:
+            assert family.labels == documented[name][1], name
+
+
+def events_in_code() -> dict[str, set[str]]:
+    """Every event that the broker logs, with its levels."""
+    events: dict[str, set[str]] = {}
+    for path in (ROOT / "broker").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            level = node.func.attr
+            if level not in LOG_CALLS:
+                continue
+            for text in (each.value for each in node.args if isinstance(each, ast.Constant)):
+                found = re.match(r"event=([\w-]+)", str(text))
+                name = found[1] if found else str(text) if level == "report" else None
+                if name is not None:
+                    events.setdefault(name, set()).add(level)
+    return events
+
+
+def documented_events() -> set[str]:
+    cells = re.findall(r"^\| (`.+?`) \|", marked("events"), re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)}
+
+
+def test_a_documented_event_is_never_logged() -> None:
+    assert documented_events() - set(events_in_code()) == set()
+
+
+def test_an_error_is_logged_that_nobody_explains() -> None:
+    errors = {name for name, levels in events_in_code().items() if levels & ERROR_LEVELS}
+    assert errors - documented_events() == set()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "said"),
+    [
+        (["log.segment.bytes=3"], 2, "log.segment.bytes"),
+        (["no.such.key=1"], 2, "no.such.key"),
+        (["listeners=PLAINTEXT://192.0.2.1:9092"], 1, "192.0.2.1"),
+    ],
+)
+def test_the_exit_status_is_another_one(
+    overrides: list[str], status: int, said: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "seglog.broker", "serve"]
+    for override in [f"log.dirs={tmp_path}", "metrics.listener=", *overrides]:
+        command += ["--override", override]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert finished.returncode == status
+    [line] = [each for each in finished.stderr.splitlines() if each.startswith("seglogd: ")]
+    assert said in line
