@@ -12,6 +12,14 @@ from functools import partial
 from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.fetch_sessions import (
+    NO_SESSION_ID,
+    PARTITIONS_PER_SESSION_MAX,
+    SESSIONLESS_EPOCH,
+    FetchSessionCache,
+    FetchSessions,
+    FinishResponse,
+)
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
@@ -28,7 +36,7 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import IsolationLevel
 
-PARTITIONS_PER_FETCH_MAX: Final = 100_000
+PARTITIONS_PER_FETCH_MAX: Final = PARTITIONS_PER_SESSION_MAX
 """More would hold everybody else up for a second."""
 
 _DEBUG_CONSUMER: Final = -2
@@ -36,30 +44,34 @@ _DEBUG_CONSUMER: Final = -2
 
 
 class FetchOperation:
-    """Answers fetch requests.
+    """Answers fetch requests, those of fetch sessions included."""
 
-    Fetch sessions are not kept: every answer has session id 0, after which a client names all of
-    its partitions each time.
-    """
-
-    __slots__ = ("_services",)
+    __slots__ = ("_services", "_sessions")
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        slots = services.config.max_incremental_fetch_session_cache_slots
+        self._sessions = FetchSessions(
+            FetchSessionCache(slots, services.counters), services.clock.monotonic_ms
+        )
 
     def handle(
         self, request: FetchRequest, _context: RequestContext
     ) -> FetchResponse | Pending[FetchResponse]:
         """Read now, or park the request until there is enough."""
-        if request.session_id != 0 and request.session_epoch > 0:
-            return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if len(request.partitions) > PARTITIONS_PER_FETCH_MAX:
             return FetchResponse([], ErrorCode.INVALID_REQUEST)
+        finish: FinishResponse | None = None
+        if request.session_epoch != SESSIONLESS_EPOCH or request.session_id != NO_SESSION_ID:
+            try:
+                finish = self._sessions.begin(request)
+            except RequestError as error:
+                return FetchResponse([], error.code)
         response, is_enough = self.read(request)
         if is_enough or request.max_wait_ms <= 0:
-            return self.count(response)
+            return self.complete(response, finish)
         release_records(response)
-        parked = _ParkedFetch(self, request)
+        parked = _ParkedFetch(self, request, finish)
         for entry in request.partitions:
             partition = self._services.partitions.find(entry.topic, entry.partition)
             assert partition is not None, "a partition that was just read without an error"
@@ -67,7 +79,7 @@ class FetchOperation:
         if parked.is_satisfied:
             # Some bytes are only visible across a segment border; what can be read is the answer.
             parked.close()
-            return self.count(self.read(request)[0])
+            return self.complete(self.read(request)[0], finish)
         self._services.counters.parked_fetches += 1
         return Pending(parked.start())
 
@@ -99,8 +111,18 @@ class FetchOperation:
         """How much there must be for an answer; never more than the answer may hold."""
         return min(request.min_bytes, self._limit_of(request))
 
-    def count(self, response: FetchResponse) -> FetchResponse:
-        """Account for a response that is about to be sent."""
+    def complete(self, response: FetchResponse, finish: FinishResponse | None) -> FetchResponse:
+        """Account for a response that is about to be sent, and tell its session."""
+        self._count(response)
+        if finish is not None:
+            try:
+                finish(response)
+            except RequestError as error:
+                release_records(response)
+                return FetchResponse([], error.code)
+        return response
+
+    def _count(self, response: FetchResponse) -> None:
         find = self._services.partitions.find
         for result in response.partitions:
             partition = find(result.topic, result.partition)
@@ -112,7 +134,6 @@ class FetchOperation:
                 counters.failed_fetch_requests += 1
             elif result.records is not None:
                 counters.bytes_out += _length_of(result)
-        return response
 
     def count_expired(self) -> None:
         """Account for a parked request whose time was up."""
@@ -177,11 +198,16 @@ class FetchOperation:
 class _ParkedFetch:
     """A fetch that waits: woken by its partitions, by its timer, or by a connection that closes."""
 
-    __slots__ = ("_future", "_isolation", "_operation", "_request", "_timer", "_waiter")
+    __slots__ = (
+        "_finish", "_future", "_isolation", "_operation", "_request", "_timer", "_waiter",
+    )  # fmt: skip
 
-    def __init__(self, operation: FetchOperation, request: FetchRequest) -> None:
+    def __init__(
+        self, operation: FetchOperation, request: FetchRequest, finish: FinishResponse | None
+    ) -> None:
         self._operation = operation
         self._request = request
+        self._finish = finish
         self._isolation = _isolation_of(request)
         self._future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
@@ -227,7 +253,7 @@ class _ParkedFetch:
         self.close()
         if not self._future.done():
             response, _ = self._operation.read(self._request)
-            self._future.set_result(self._operation.count(response))
+            self._future.set_result(self._operation.complete(response, self._finish))
 
     def _done(self, future: "asyncio.Future[FetchResponse]") -> None:
         if future.cancelled():

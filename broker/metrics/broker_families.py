@@ -42,6 +42,23 @@ _BROKER_METRICS: Final = (
         "unacknowledged_failures",
         "Appends with acks=0 that failed.",
     ),
+    (
+        "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
+        "fetch_session_evictions",
+        "Fetch sessions that had to make room for others.",
+    ),
+)
+_BROKER_GAUGES: Final = (
+    (
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+        "fetch_sessions",
+        "Fetch sessions.",
+    ),
+    (
+        "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+        "fetch_session_partitions",
+        "Partitions in fetch sessions.",
+    ),
 )
 
 
@@ -79,8 +96,9 @@ def _value(counters: TopicCounters, attribute: str) -> int:
 def broker_counter_families(counters: BrokerCounters) -> list[Family]:
     """What the broker has counted besides."""
     return [
-        counter(name, documentation).add(getattr(counters, attribute))
-        for name, attribute, documentation in _BROKER_METRICS
+        make(name, documentation).add(getattr(counters, attribute))
+        for make, figures in ((counter, _BROKER_METRICS), (gauge, _BROKER_GAUGES))
+        for name, attribute, documentation in figures
     ]
 
 

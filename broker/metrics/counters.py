@@ -1,8 +1,9 @@
 """Plain numbers that the hot paths add to; a collector reads them when metrics are scraped.
 
-Everything here only grows. One owner, the event-loop thread, so an increment is an addition and
-nothing else. Durations, sizes of connections and the like are counted where they happen, in the
-listeners; what a log knows about itself is asked from the log.
+Everything here only grows, but for the fetch sessions of the moment. One owner, the event-loop
+thread, so an increment is an addition and nothing else. Durations, sizes of connections and the
+like are counted where they happen, in the listeners; what a log knows about itself is asked from
+the log.
 """
 
 from collections.abc import ItemsView
@@ -68,6 +69,9 @@ class BrokerCounters:
         unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
         parked_fetches: fetch requests that had to wait for data.
         expired_fetches: of those, the ones that were answered because their time was up.
+        fetch_session_evictions: fetch sessions that had to make room for others.
+        fetch_sessions: how many there are now.
+        fetch_session_partitions: partitions that they remember now.
         deleted_topics: what went in and out of topics that exist no more; the totals of all topics
             must not fall when one is deleted.
     """
@@ -76,6 +80,9 @@ class BrokerCounters:
         "_topics",
         "deleted_topics",
         "expired_fetches",
+        "fetch_session_evictions",
+        "fetch_session_partitions",
+        "fetch_sessions",
         "flush_failures",
         "flushes",
         "group_commits",
@@ -96,6 +103,9 @@ class BrokerCounters:
         self.unacknowledged_failures = 0
         self.parked_fetches = 0
         self.expired_fetches = 0
+        self.fetch_session_evictions = 0
+        self.fetch_sessions = 0
+        self.fetch_session_partitions = 0
 
     def topic(self, name: str) -> TopicCounters:
         """The counters of one topic, made on first use."""

@@ -71,8 +71,8 @@ class FetchPartition:
 class FetchRequest:
     """Read batches of several partitions; waits up to ``max_wait_ms`` for ``min_bytes``.
 
-    ``session_*`` and ``forgotten`` belong to Kafka's incremental fetch sessions, ``replica_id`` is
-    -1 for consumers.
+    ``session_*`` and ``forgotten`` belong to Kafka's incremental fetch sessions, as does
+    ``uses_topic_ids``: whether the client names topics by id. ``replica_id`` is -1 for consumers.
     """
 
     max_wait_ms: int
@@ -85,6 +85,7 @@ class FetchRequest:
     forgotten: list[tuple[bytes, str, list[int]]] = field(default_factory=list)
     replica_id: int = -1
     rack_id: str = ""
+    uses_topic_ids: bool = False
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from seglog.protocol.types import IsolationLevel
 
 _FIRST_WITH_LEADER_EPOCH: Final = 9
 _FIRST_FLEXIBLE: Final = 12
-_FIRST_WITH_TOPIC_IDS: Final = 13
+FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
 _OLDEST_FAST: Final = 11
 """kafkajs and aiokafka send it; older ones are not worth their own code."""
@@ -78,7 +78,7 @@ def _decode_flexible(view: memoryview, p: int, version: int) -> FetchRequest | N
     p += 1
     if not 0 <= topics < _ENTRIES_MAX or not 0 <= level <= 1:
         return None
-    has_topic_ids = version >= _FIRST_WITH_TOPIC_IDS
+    has_topic_ids = version >= FIRST_WITH_TOPIC_IDS
     read_partition, partition_size = _PARTITION.unpack_from, _PARTITION.size
     entries: list[FetchPartition] = []
     topic, topic_id = "", ZERO_TOPIC_ID
@@ -119,7 +119,7 @@ def _decode_flexible(view: memoryview, p: int, version: int) -> FetchRequest | N
         return None
     return FetchRequest(
         wait_ms, min_bytes, max_bytes, entries, _LEVELS[level], session_id, session_epoch, [],
-        replica_id, rack_id,
+        replica_id, rack_id, has_topic_ids,
     )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def encode_response(response: FetchResponse, version: int) -> list[Part] | None:
     """Write a body, with record sources as parts of their own; None for the compiled codec."""
     if version < _OLDEST_FAST:
         return None
-    by_id = version >= _FIRST_WITH_TOPIC_IDS
+    by_id = version >= FIRST_WITH_TOPIC_IDS
     flexible = version >= _FIRST_FLEXIBLE
     topics: list[list[FetchPartitionResult]] = []
     last: object = None

@@ -6,6 +6,7 @@ from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.kafka import fast_fetch
+from seglog.protocol.kafka.fast_fetch import FIRST_WITH_TOPIC_IDS
 from seglog.protocol.kafka.messages import fetch as wire
 from seglog.protocol.kafka.translate.operation import Operation, older_error, runs_of_topic
 from seglog.protocol.types import IsolationLevel
@@ -30,7 +31,7 @@ def isolation_level(number: int) -> IsolationLevel:
     return IsolationLevel(number)
 
 
-def read_request(message: wire.FetchRequest, _version: int) -> api.FetchRequest:
+def read_request(message: wire.FetchRequest, version: int) -> api.FetchRequest:
     """Flatten topics and partitions."""
     replica = message.replica_state
     return api.FetchRequest(
@@ -57,6 +58,7 @@ def read_request(message: wire.FetchRequest, _version: int) -> api.FetchRequest:
         [(each.topic_id, each.topic, each.partitions) for each in message.forgotten_topics_data],
         message.replica_id if replica is None else replica.replica_id,
         message.rack_id,
+        version >= FIRST_WITH_TOPIC_IDS,
     )
 
 

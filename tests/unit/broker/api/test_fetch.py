@@ -243,15 +243,6 @@ async def test_topic_ids_are_resolved_and_compared(broker: BrokerParts) -> None:
         broker.values_of(response.partitions[0])
 
 
-async def test_session_that_nobody_keeps_is_not_found(broker: BrokerParts) -> None:
-    """SESS-4: the client begins again with a full fetch."""
-    request = FetchRequest(0, 1, 1000, [], session_id=7, session_epoch=1)
-    assert (await broker.ask(request)).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    request = FetchRequest(FOREVER_MS, 1, 1000, [], session_id=0, session_epoch=0)
-    response = await broker.ask(request)
-    assert (response.error, response.session_id) == (0, 0)
-
-
 async def test_read_committed_stops_at_the_open_transaction(broker: BrokerParts) -> None:
     """READ-2, and the emptied log of C055."""
     await broker.create_topic("t")
