@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from seglog.clients.config import Address, ClientConfig, parse_addresses
-from seglog.clients.connection import BrokerConnection
+from seglog.clients.connection import BrokerConnection, PendingAnswer
 from seglog.clients.connection_slot import ConnectionGate, ConnectionSlot
 from seglog.clients.errors import (
     BrokerUnreachableError,
@@ -112,6 +112,14 @@ class Cluster:
             return await self._ask_anyone(request, timeout_s)
         connection = await self._connect_to(node_id, timeout_s)
         return await connection.request(request, timeout_s)
+
+    async def begin(self, request: Any, timeout_s: float, node_id: int) -> PendingAnswer:
+        """Send a request to a broker and return what waits for its answer.
+
+        For those to whom the order of requests matters: what is begun later is sent later.
+        """
+        connection = await self._connect_to(node_id, timeout_s)
+        return await connection.begin(request, timeout_s)
 
     async def send(self, request: Any, timeout_s: float, node_id: int) -> None:
         """Send a request that has no answer to a broker."""

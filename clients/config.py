@@ -15,6 +15,8 @@ from seglog.protocol.types import Acks, IsolationLevel
 
 DEFAULT_PORT: Final = 9092
 MAX_FETCH_BYTES: Final = 2**31 - 1
+REMEMBERED_BATCHES: Final = 5
+"""How many batches of a producer a partition recognizes when they are sent again."""
 
 AcksOption = Literal[0, 1, -1, "all"]
 CompressionOption = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -92,6 +94,7 @@ class ProducerOptions(ClientOptions, total=False):
     max_request_bytes: int
     max_in_flight_requests: int
     delivery_timeout_ms: int
+    enable_idempotence: bool | None
 
 
 class ConsumerOptions(ClientOptions, total=False):
@@ -156,9 +159,11 @@ class ProducerConfig(ClientConfig):
         buffer_bytes: bound on the keys, values and headers of all unacknowledged records.
         max_block_ms: how long sending waits for room in the buffer or for a topic's metadata.
         max_request_bytes: bound on a produce request and on a single record.
-        max_in_flight_requests: requests under way to a broker at a time. A partition has one
-            batch under way at most: without producer ids more could change the order.
+        max_in_flight_requests: requests under way to a broker at a time. Of a partition five full
+            batches may be under way, and one without idempotence: more could change the order.
         delivery_timeout_ms: time from ``send`` to acknowledgement, retries included.
+        enable_idempotence: whether batches are numbered, so that the broker stores each once,
+            however often it is sent. None: as with True, unless ``acks`` is 0 or 1.
     """
 
     acks: AcksOption = "all"
@@ -171,6 +176,7 @@ class ProducerConfig(ClientConfig):
     max_request_bytes: int = 1_048_576
     max_in_flight_requests: int = 5
     delivery_timeout_ms: int = 120_000
+    enable_idempotence: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,11 +189,27 @@ class ProducerConfig(ClientConfig):
         _check_range(self, "max_request_bytes", 1)
         _check_range(self, "max_in_flight_requests", 1)
         _check_range(self, "delivery_timeout_ms", max(1, self.linger_ms))
+        _check_choice("enable_idempotence", self.enable_idempotence, (None, True, False))
+        if self.enable_idempotence and self.wire_acks is not Acks.ALL:
+            raise ConfigurationError(
+                f"enable_idempotence=True needs acks='all', not acks={self.acks!r}: only then is "
+                "it known what was stored"
+            )
 
     @property
     def wire_acks(self) -> Acks:
         """``acks`` as it travels."""
         return Acks.ALL if self.acks == "all" else Acks(self.acks)
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether batches are numbered."""
+        return self.enable_idempotence is not False and self.wire_acks is Acks.ALL
+
+    @property
+    def batches_in_flight_max(self) -> int:
+        """How many batches of a partition may be under way: a broker remembers the last five."""
+        return min(REMEMBERED_BATCHES, self.max_in_flight_requests) if self.is_idempotent else 1
 
     @property
     def codec(self) -> Codec:

@@ -97,34 +97,38 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return len(self._waiters)
 
     async def request(self, request: Any, timeout_s: float) -> Any:
-        """Send a request and return its answer.
+        """Send a request and return its answer; raises what ``begin`` and ``wait`` do."""
+        return await (await self.begin(request, timeout_s)).wait()
+
+    async def begin(self, request: Any, timeout_s: float) -> "PendingAnswer":
+        """Send a request and return what waits for its answer.
 
         Raises:
-            RequestTimeoutError: no answer in time; the connection is closed, since one that
-                hangs would let every following request wait as long.
+            RequestTimeoutError: the broker took too little in time; the connection is closed.
             ConnectionLostError: the connection is or was closed.
-            BrokerError: the broker refused the request as a whole.
         """
-        correlation_id = -1
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._writable.wait()
-                self._check_open()
-                correlation_id = self._write(request)
-                waiter = self._loop.create_future()
-                self._waiters[correlation_id] = waiter
-                answer = await waiter
-        except TimeoutError as error:
-            reason = f"no answer to {type(request).__name__} within {timeout_s:.3g} s"
-            self.close(reason)
-            raise RequestTimeoutError(f"{self.address}: {reason}") from error
-        finally:
-            self._waiters.pop(correlation_id, None)
-        if isinstance(answer, RequestRefusedError):
-            raise broker_error(answer.code, answer.message, type(request).__name__)
-        if isinstance(answer, ClientError):
-            raise copy.copy(answer)  # All that were waiting get it; each has its own traceback.
-        return answer
+        deadline_s = self._loop.time() + timeout_s
+        if not self._writable.is_set():
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._writable.wait()
+            except TimeoutError as error:
+                raise self.time_is_up(
+                    f"{type(request).__name__} not sent within {timeout_s:.3g} s"
+                ) from error
+        self._check_open()
+        correlation_id = self._write(request)
+        waiter = self._waiters[correlation_id] = self._loop.create_future()
+        return PendingAnswer(self, request, correlation_id, waiter, timeout_s, deadline_s)
+
+    def time_is_up(self, reason: str) -> RequestTimeoutError:
+        """Close, since what hangs would let every following request wait as long."""
+        self.close(reason)
+        return RequestTimeoutError(f"{self.address}: {reason}")
+
+    def forget(self, correlation_id: int) -> None:
+        """Nobody waits for that answer any more."""
+        self._waiters.pop(correlation_id, None)
 
     async def send(self, request: Any, timeout_s: float) -> None:
         """Send a request that has no answer, and wait until the socket has room for the next.
@@ -142,8 +146,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 self._check_open()
         except TimeoutError as error:
             reason = f"{type(request).__name__} not sent within {timeout_s:.3g} s"
-            self.close(reason)
-            raise RequestTimeoutError(f"{self.address}: {reason}") from error
+            raise self.time_is_up(reason) from error
 
     def _write(self, request: Any) -> int:
         assert self._transport is not None
@@ -215,3 +218,54 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The socket takes more."""
         self._writable.set()
+
+
+class PendingAnswer:
+    """The answer to a request that is on its way; to be waited for once, by ``wait``."""
+
+    __slots__ = (
+        "_connection",
+        "_correlation_id",
+        "_deadline_s",
+        "_request",
+        "_timeout_s",
+        "_waiter",
+    )
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        request: Any,
+        correlation_id: int,
+        waiter: asyncio.Future[Any],
+        timeout_s: float,
+        deadline_s: float,
+    ) -> None:
+        self._connection = connection
+        self._request = type(request).__name__
+        self._correlation_id = correlation_id
+        self._waiter = waiter
+        self._timeout_s = timeout_s
+        self._deadline_s = deadline_s
+
+    async def wait(self) -> Any:
+        """Return the answer.
+
+        Raises:
+            RequestTimeoutError: no answer in time; the connection is closed.
+            ConnectionLostError: the connection was closed meanwhile.
+            BrokerError: the broker refused the request as a whole.
+        """
+        try:
+            async with asyncio.timeout_at(self._deadline_s):
+                answer = await self._waiter
+        except TimeoutError as error:
+            reason = f"no answer to {self._request} within {self._timeout_s:.3g} s"
+            raise self._connection.time_is_up(reason) from error
+        finally:
+            self._connection.forget(self._correlation_id)
+        if isinstance(answer, RequestRefusedError):
+            raise broker_error(answer.code, answer.message, self._request)
+        if isinstance(answer, ClientError):
+            raise copy.copy(answer)  # All that were waiting get it; each has its own traceback.
+        return answer

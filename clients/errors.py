@@ -266,6 +266,24 @@ class InvalidRecordError(BrokerError):
         self.record_errors = tuple(record_errors)
 
 
+class OutOfOrderSequenceError(BrokerError):
+    """The broker misses records that it has acknowledged, so it does not take those behind them."""
+
+    default_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class UnknownProducerIdError(BrokerError):
+    """The broker has forgotten the producer, and cannot tell whether it has these records."""
+
+    default_code = ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+class ProducerFencedError(BrokerError):
+    """Another producer has taken over the id of this one."""
+
+    default_code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 class StorageError(BrokerError):
     """The broker cannot write or read its disk."""
 
@@ -311,6 +329,9 @@ BROKER_ERRORS: Final = _by_code(
     CorruptMessageError,
     InvalidTimestampError,
     InvalidRecordError,
+    OutOfOrderSequenceError,
+    UnknownProducerIdError,
+    ProducerFencedError,
     StorageError,
     NotEnoughReplicasError,
     AuthorizationError,
@@ -322,6 +343,7 @@ _RELATIVES: Final = {
     ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: NotEnoughReplicasError,
     ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopicOrPartitionError,
+    ErrorCode.PRODUCER_FENCED: ProducerFencedError,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
 }

@@ -21,7 +21,8 @@ class Producer(BlockingClient[AsyncProducer]):
     """Sends records, in batches, to the partitions of topics; may be shared by threads.
 
     Records of one partition keep the order in which they were sent, also when requests fail and
-    are tried again. Use it as ``with``, or call ``close``.
+    are tried again, and each is stored once (see ``enable_idempotence``).
+    Use it as ``with``, or call ``close``.
 
     Args:
         bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.

@@ -1,11 +1,13 @@
 """The producer's buffer: records waiting in batches, a queue for each partition. No I/O.
 
 Any thread appends, under one lock that is held for a few instructions. The loop's thread takes
-batches out. A batch stays at the head of its queue until its outcome is known, and only the head
-may be under way: that is what keeps the order of a partition through every retry.
+batches out. A batch stays in its queue until its outcome is known. Those under way are the oldest
+ones of their queue, and after a failure no more leave until all of them have ended: that is what
+keeps the order of a partition through every retry.
 """
 
 import itertools
+import operator
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +21,14 @@ from seglog.clients.producer.futures import BulkDelivery
 from seglog.clients.producer.partitioner import StickyPartitioner, partition_for_key
 from seglog.clients.producer.records import BulkItem, RecordFields, measured_item
 from seglog.protocol.records.batch import HEADER_BYTES
-from seglog.protocol.types import TopicPartition
+from seglog.protocol.types import NO_SEQUENCE, TopicPartition
 
+CONFIRMED_S: Final = 1.0
+"""How long after an acknowledgement batches of a partition follow each other without waiting.
+
+The first one after a pause travels alone: a broker that has forgotten the producer takes whatever
+comes first, which must not be the second because the first has failed.
+"""
 _NEVER: Final = float("inf")
 
 
@@ -43,17 +51,32 @@ class Progress(Enum):
 class PartitionQueue:
     """The batches of one partition, oldest first.
 
-    ``is_busy`` holds from the moment its head is taken until the request with it has ended, even
-    if the head was given up meanwhile: the broker may still be storing it.
+    ``in_flight`` counts the requests with a batch of it, also where the batch was given up
+    meanwhile: the broker may still be storing it. With ``must_drain`` nothing more leaves until
+    that is 0. At ``confirmed_at_s`` the newest batch was acknowledged, if nothing failed since.
     """
 
-    __slots__ = ("batches", "is_busy", "partition", "retry_at_s")
+    __slots__ = (
+        "batches",
+        "confirmed_at_s",
+        "in_flight",
+        "must_drain",
+        "partition",
+        "retry_at_s",
+    )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
-        self.is_busy = False
+        self.confirmed_at_s = -_NEVER
+        self.in_flight = 0
+        self.must_drain = False
         self.retry_at_s = 0.0
+
+    @property
+    def upcoming(self) -> ProducerBatch | None:
+        """The next batch to leave, or to leave again."""
+        return next((batch for batch in self.batches if not batch.is_in_flight), None)
 
 
 class TopicQueues:
@@ -96,6 +119,7 @@ class RecordAccumulator:
         self._buffer_bytes = config.buffer_bytes
         self._record_bytes_max = config.max_request_bytes - HEADER_BYTES
         self._linger_s = config.linger_ms / 1000
+        self._in_flight_max = config.batches_in_flight_max
         self._delivery_timeout_s = config.delivery_timeout_ms / 1000
 
     # Any thread.
@@ -196,8 +220,11 @@ class RecordAccumulator:
         is_wanted = False
         if batch is None or not batch.is_filling or batch.size_bytes + size > self._batch_bytes:
             # A batch that is full now must leave as well as the new one at its time.
+            is_one_full = batch is not None and batch.is_filling
             batch = self._begin_batch(queue)
-            is_wanted = not queue.is_busy
+            is_wanted = not queue.in_flight or (
+                is_one_full and queue.in_flight < self._in_flight_max
+            )
         index = batch.record_count
         batch.records.append(record)
         batch.record_count = index + 1
@@ -279,40 +306,75 @@ class RecordAccumulator:
         return batches
 
     def ready(self, now_s: float) -> tuple[list[PartitionQueue], float]:
-        """Queues whose head may leave, oldest head first, and when to look again at the latest."""
-        ready: list[PartitionQueue] = []
+        """Queues of which a batch may leave, oldest first, and when to look again at the latest.
+
+        Behind a batch under way only a full one leaves: what is small grows meanwhile.
+        """
+        ready: list[tuple[float, PartitionQueue]] = []
         look_again_at_s = _NEVER
         with self._lock:
             is_urgent = self._is_closed or not self.has_room
             for queue in self._active.values():
                 # Batches are queued in the order of their deadlines.
-                head = queue.batches[0]
-                look_again_at_s = min(look_again_at_s, head.deadline_s)
-                if queue.is_busy:
+                look_again_at_s = min(look_again_at_s, queue.batches[0].deadline_s)
+                batch = queue.upcoming
+                if batch is None or queue.in_flight >= self._in_flight_max:
+                    continue
+                if queue.in_flight and (
+                    queue.must_drain
+                    or batch.is_filling
+                    or now_s > queue.confirmed_at_s + CONFIRMED_S
+                ):
                     continue
                 at_s = queue.retry_at_s
-                if head.is_filling and not is_urgent:
-                    at_s = max(at_s, head.ready_at_s)
+                if batch.is_filling and not is_urgent:
+                    at_s = max(at_s, batch.ready_at_s)
                 if at_s <= now_s:
-                    ready.append(queue)
+                    ready.append((batch.deadline_s, queue))
                 else:
                     look_again_at_s = min(look_again_at_s, at_s)
-        ready.sort(key=lambda queue: queue.batches[0].deadline_s)
-        return ready, look_again_at_s
+        ready.sort(key=operator.itemgetter(0))
+        return [queue for _, queue in ready], look_again_at_s
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """The head of a ready queue; it stays where it is, closed to further records."""
+        """The next batch of a ready queue; it stays where it is, closed to further records."""
         with self._lock:
-            queue.is_busy = True
-            head = queue.batches[0]
-            head.is_filling = False
-        return head
+            batch = queue.upcoming
+            assert batch is not None, queue.partition
+            queue.in_flight += 1
+            batch.is_in_flight = True
+            batch.is_filling = False
+        return batch
 
-    def release(self, queue: PartitionQueue, retry_at_s: float = 0.0) -> None:
-        """The request with the head of ``queue`` has ended; the next may leave at that time."""
+    def release(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        retry_at_s: float = 0.0,
+        *,
+        must_drain: bool = False,
+    ) -> None:
+        """The request with ``batch`` has ended; the next may leave at that time.
+
+        If the batch has to leave again, or if ``must_drain``, all others under way end before.
+        """
         with self._lock:
-            queue.is_busy = False
-            queue.retry_at_s = retry_at_s
+            queue.in_flight -= 1
+            batch.is_in_flight = False
+            queue.retry_at_s = max(queue.retry_at_s, retry_at_s)
+            if batch.is_done and batch.error is None:
+                queue.confirmed_at_s = self._clock()
+            else:
+                queue.confirmed_at_s = -_NEVER
+            if must_drain or not batch.is_done:
+                queue.must_drain = True
+            if not queue.in_flight:
+                queue.must_drain = False
+
+    def numbered(self, queue: PartitionQueue) -> list[ProducerBatch]:
+        """The batches of a queue that have sequence numbers, in order."""
+        with self._lock:
+            return [batch for batch in queue.batches if batch.base_sequence != NO_SEQUENCE]
 
     def expired(self, now_s: float) -> list[ProducerBatch]:
         """The batches whose delivery timeout is over, under way or not."""

@@ -41,6 +41,9 @@ class ProducerBatch(Completion):
         "encoded",
         "is_error_seen",
         "is_filling",
+        "is_in_flight",
+        "is_renumbered",
+        "may_be_stored",
         "partition",
         "parts",
         "ready_at_s",
@@ -62,6 +65,11 @@ class ProducerBatch(Completion):
         self.base_sequence = NO_SEQUENCE
         self.is_error_seen = False
         self.is_filling = True
+        self.is_in_flight = False
+        self.may_be_stored = False
+        """Whether a request with it was sent that ended without the broker's word about it."""
+        self.is_renumbered = False
+        """Whether it was given numbers of another series since it was sent first."""
         self.parts: list[ProducerBatch] = []
         self._first_of_part: list[int] = []
         self._pending_parts = 0

@@ -21,8 +21,9 @@ from seglog.clients.models import RecordMetadata
 from seglog.clients.producer.accumulator import Progress, RecordAccumulator, Target
 from seglog.clients.producer.batch import Outcome, ProducerBatch
 from seglog.clients.producer.futures import AsyncBulkFuture, AsyncDeliveryFuture, BulkDelivery
+from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
-from seglog.clients.producer.sender import ProducerIdentity, Sender
+from seglog.clients.producer.sender import Sender
 
 RECORDS_PER_TURN: Final = 1000
 """How many records ``send_many`` takes before other tasks of the loop get their turn."""
@@ -32,7 +33,8 @@ class AsyncProducer:
     """Sends records, in batches, to the partitions of topics.
 
     Records of one partition keep the order in which they were sent, also when requests fail and
-    are tried again. Use it as ``async with``, or call ``start`` and ``close``.
+    are tried again, and each is stored once (see ``enable_idempotence``).
+    Use it as ``async with``, or call ``start`` and ``close``.
 
     Args:
         bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
@@ -50,7 +52,7 @@ class AsyncProducer:
         self.accumulator = RecordAccumulator(
             self.config, time.monotonic, time.time_ns, self._wake_sender
         )
-        self._identity = ProducerIdentity()
+        self._identity = ProducerIdentity(is_idempotent=self.config.is_idempotent)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._sender: Sender | None = None

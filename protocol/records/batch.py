@@ -53,11 +53,13 @@ MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 MAX_TIMESTAMP_POSITION: Final = 35
+PRODUCER_POSITION: Final = 43
 
 _INT64: Final = struct.Struct(">q")
 _INT32: Final = struct.Struct(">i")
 _INT16: Final = struct.Struct(">h")
 _UINT32: Final = struct.Struct(">I")
+_PRODUCER: Final = struct.Struct(">qhi")
 _CODECS: Final = tuple(Codec)
 
 
@@ -317,6 +319,14 @@ def patch_timestamps(
     _INT64.pack_into(view, MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     write_checksum(view)
     return True
+
+
+def patch_producer(
+    view: memoryview, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Write who sends a batch, and its first sequence number, and its checksum anew."""
+    _PRODUCER.pack_into(view, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    write_checksum(view)
 
 
 def write_checksum(view: memoryview) -> None:

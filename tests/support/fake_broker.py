@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from seglog.broker.storage.producer_state import AppendOrigin, ProducerState
 from seglog.protocol import api
 from seglog.protocol.dialect import IncomingRequest
-from seglog.protocol.errors import ErrorCode
+from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.native import FrameAssembler, NativeServer
 from seglog.protocol.records.batch import RecordBatch, patch_offsets
 from seglog.protocol.records.search import find_timestamp
@@ -34,9 +35,16 @@ class FakeLog:
     batches: list[RecordBatch] = field(default_factory=list)
     log_start_offset: int = 0
     next_offset: int = 0
+    producers: ProducerState = field(default_factory=lambda: ProducerState("fake", 1 << 62))
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
         copy = bytearray(data)
+        header = RecordBatch(copy).header
+        if header.has_producer:
+            duplicate = self.producers.check_batch(header, AppendOrigin.CLIENT)
+            if duplicate is not None:
+                return duplicate.first_offset
+            self.producers.record_batch(header._replace(base_offset=self.next_offset), 0)
         patch_offsets(memoryview(copy), self.next_offset, 0)
         base_offset = self.next_offset
         self.put(copy)
@@ -72,6 +80,7 @@ class FakeBroker:
         self.auto_create_partitions = 0
         self.requests: list[Any] = []
         self.connection_count = 0
+        self.producer_count = 0
         self.script: Script = lambda _: None
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
@@ -149,7 +158,10 @@ class FakeBroker:
                 result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 assert item.records is not None
-                result.base_offset = log.append(item.records)
+                try:
+                    result.base_offset = log.append(item.records)
+                except RecordError as error:
+                    result.error, result.error_message = error.code, error.message
             results.append(result)
         self.appended.set()
         return api.ProduceResponse(results)
@@ -259,6 +271,9 @@ class FakeBroker:
                 )
             case api.DeleteRecordsRequest():
                 return self._delete_records(request)
+            case api.InitProducerIdRequest():
+                self.producer_count += 1
+                return api.InitProducerIdResponse(producer_id=self.producer_count, producer_epoch=0)
             case _:
                 raise AssertionError(f"the fake broker cannot answer {request}")
 

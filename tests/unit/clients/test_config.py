@@ -56,6 +56,8 @@ def test_type_checkers_know_every_option_and_its_type(kind, hints):
         (options.ProducerConfig, {"linger_ms": 0.5}),
         (options.ProducerConfig, {"compression": "bzip2"}),
         (options.ProducerConfig, {"delivery_timeout_ms": 5, "linger_ms": 10}),
+        (options.ProducerConfig, {"enable_idempotence": True, "acks": 1}),
+        (options.ProducerConfig, {"enable_idempotence": "yes"}),
         (options.ConsumerConfig, {"offset_reset": "none"}),
         (options.ConsumerConfig, {"isolation": "serializable"}),
         (options.ConsumerConfig, {"fetch_max_wait_ms": 60_000}),
@@ -68,6 +70,16 @@ def test_a_wrong_option_is_named(kind, wrong):
         make_config(kind, wrong)
     assert next(iter(wrong)) in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+def test_idempotence_is_on_unless_the_acks_rule_it_out():
+    """As with Kafka's clients: only who asks for both is told that they do not fit."""
+    for settings, is_on in (
+        ({}, True),
+        ({"acks": 1}, False),
+        ({"enable_idempotence": False}, False),
+    ):
+        assert make_config(options.ProducerConfig, settings).is_idempotent is is_on
 
 
 def test_acks_and_isolation_have_their_wire_form():

@@ -59,31 +59,83 @@ def test_a_batch_leaves_when_it_has_lingered_or_is_full():
     assert batch.record_count == 2
     assert harness.ready() == []
     harness.accumulator.finish(batch, Outcome(0))
-    harness.accumulator.release(queue)
+    harness.accumulator.release(queue, batch)
     assert harness.ready() == []
 
 
 def test_only_the_head_of_a_partition_is_under_way():
-    """Two requests at a time for a partition could be carried out in the wrong order."""
-    harness = Harness(batch_bytes=61 + 100)
+    """Without idempotence two requests at a time could be carried out in the wrong order."""
+    harness = Harness(batch_bytes=61 + 100, enable_idempotence=False)
     for _ in range(3):
         harness.append()
     queue, first = harness.take()
     assert harness.ready() == []
-    harness.accumulator.release(queue, retry_at_s=100.5)
+    harness.accumulator.release(queue, first, retry_at_s=100.5)
     assert harness.ready() == []
     assert harness.look_again == 100.5
     harness.now = 100.5
     assert harness.take() == (queue, first)
     harness.accumulator.finish(first, Outcome(0))
     assert harness.ready() == []
-    harness.accumulator.release(queue)
+    harness.accumulator.release(queue, first)
     _, second = harness.take()
     assert second is not first
 
 
+def test_full_batches_of_an_idempotent_producer_follow_each_other():
+    """Five at a time, and what is not full waits for those under way: it grows meanwhile."""
+    harness = Harness(batch_bytes=61 + 100)
+    for _ in range(3):
+        harness.append()
+    queue, first = harness.take()
+    assert harness.ready() == []  # Alone, until the broker has confirmed it.
+    harness.accumulator.finish(first, Outcome(0))
+    harness.accumulator.release(queue, first)
+    _, second = harness.take()
+    assert harness.ready() == []  # The third may still grow.
+    for _ in range(6):
+        harness.append()
+    taken = [second, *(harness.take()[1] for _ in range(4))]
+    assert queue.in_flight == 5
+    assert harness.ready() == []
+    for batch in taken:
+        harness.accumulator.finish(batch, Outcome(0))
+        harness.accumulator.release(queue, batch)
+    assert len(harness.ready()) == 1
+    harness.take()
+    harness.now += 1.1
+    assert harness.ready() == []
+
+
+def confirmed(harness):
+    """The queue of a partition of which a batch has just been acknowledged."""
+    harness.append()
+    queue, batch = harness.take()
+    harness.accumulator.finish(batch, Outcome(0))
+    harness.accumulator.release(queue, batch)
+    return queue
+
+
+def test_after_a_failure_nothing_leaves_until_all_under_way_has_ended():
+    """Else a later batch would be sent before the one that failed, again and again."""
+    harness = Harness(batch_bytes=61 + 100)
+    confirmed(harness)
+    for _ in range(6):
+        harness.append()
+    queue, first = harness.take()
+    second, third = harness.take()[1], harness.take()[1]
+    harness.accumulator.release(queue, first, 100.5)
+    harness.now = 101.0
+    assert harness.ready() == []
+    harness.accumulator.release(queue, second)
+    assert harness.ready() == []
+    harness.accumulator.release(queue, third)
+    assert harness.take()[1] is first
+    assert harness.ready() == []
+
+
 def test_a_batch_that_expires_under_way_does_not_let_the_next_overtake_it():
-    harness = Harness(batch_bytes=61 + 100, delivery_timeout_ms=1000)
+    harness = Harness(batch_bytes=61 + 100, delivery_timeout_ms=1000, enable_idempotence=False)
     harness.append()
     queue, first = harness.take()
     harness.now += 0.9
@@ -92,7 +144,7 @@ def test_a_batch_that_expires_under_way_does_not_let_the_next_overtake_it():
     assert harness.accumulator.expired(harness.now) == [first]
     harness.accumulator.finish(first, Outcome())
     assert harness.ready() == []
-    harness.accumulator.release(queue)
+    harness.accumulator.release(queue, first)
     assert len(harness.ready()) == 1
 
 
@@ -133,7 +185,7 @@ def test_the_sender_is_woken_once_a_batch_not_once_a_record():
     harness.append()
     assert harness.wakes == 1  # It looks again when the request ends.
     harness.accumulator.finish(batch, Outcome(0))
-    harness.accumulator.release(queue)
+    harness.accumulator.release(queue, batch)
 
 
 def test_flushing_and_closing_end_the_lingering():
@@ -212,6 +264,6 @@ def test_parts_take_the_place_of_a_batch_that_was_too_large():
         twin = Harness()
         parts.append(twin.append()[0])
     harness.accumulator.replace(batch, parts)
-    harness.accumulator.release(queue)
+    harness.accumulator.release(queue, batch)
     assert harness.accumulator.pending() == [*parts, behind]
     assert harness.accumulator.buffered_bytes == 300

@@ -12,12 +12,20 @@ from seglog.clients import (
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
-from seglog.clients.producer.batch import ProducerBatch
-from seglog.clients.producer.sender import ProducerIdentity
-from seglog.protocol.api import ProducePartitionResult, ProduceRequest, ProduceResponse
+from seglog.clients.errors import (
+    AuthorizationError,
+    OutOfOrderSequenceError,
+    UnknownProducerIdError,
+)
+from seglog.protocol.api import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProducePartitionResult,
+    ProduceRequest,
+    ProduceResponse,
+)
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.batch import RecordBatch
-from seglog.protocol.types import TopicPartition
 from support.fake_broker import HANG_UP
 
 FAST = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
@@ -214,58 +222,22 @@ async def test_an_unknown_topic_is_told_soon(broker):
             await asyncio.wait_for(producer.send("nowhere", b""), 3)
 
 
-def test_sequence_numbers_belong_to_batches_and_survive_retries():
-    """The seam for idempotent producers: a retry must carry the numbers of the first attempt."""
-    partition = TopicPartition("t", 0)
-
-    def batch(count):
-        made = ProducerBatch(partition, 0, 0)
-        made.record_count = count
-        return made
-
-    anonymous = batch(3)
-    ProducerIdentity().number(anonymous)
-    assert anonymous.base_sequence == -1
-    identity = ProducerIdentity(7, 1)
-    batches = [batch(3), batch(2), batch(1)]
-    for each in batches:
-        identity.number(each)
-        identity.number(each)
-    assert [each.base_sequence for each in batches] == [0, 3, 5]
-    identity.next_sequences[partition] = 2**31 - 1
-    wrapping = [batch(1), batch(1)]
-    for each in wrapping:
-        identity.number(each)
-    assert [each.base_sequence for each in wrapping] == [2**31 - 1, 0]
-
-
-async def test_batches_of_an_idempotent_producer_carry_its_identity(broker):
-    broker.create("topic")
-    producer = AsyncProducer(broker.address, batch_bytes=200)
-    producer._identity.producer_id = 42
-    producer._identity.producer_epoch = 3
-    async with producer:
-        await producer.send_many("topic", [(None, bytes(50))] * 6)
-        await producer.flush()
-    headers = [RecordBatch(batch.view).header for batch in broker.topics["topic"][0].batches]
-    sequence = 0
-    for header in headers:
-        assert (header.producer_id, header.producer_epoch) == (42, 3)
-        assert header.base_sequence == sequence
-        sequence += header.record_count
-    assert sequence == 6
-
-
+@pytest.mark.parametrize("is_idempotent", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed):
-    """Random refusals, lost requests, lost answers, splits; every record at least once, in order.
+async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed, is_idempotent):
+    """Random refusals, lost requests, lost answers, splits; every record once, in order.
 
-    A request whose answer is lost is sent again, so records may be there twice; then the whole
-    batch is, and the first copies are in order.
+    Without idempotence a request whose answer is lost is sent again, so records may be there
+    twice; then the whole batch is, and the first copies are in order.
     """
     rng = random.Random(seed)
     broker.create("topic", 3)
     retriable = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR]
+    seen = set()  # What a broker has stored it does not find too large when it comes again.
+
+    def is_divisible(request):
+        batches = [bytes(item.records) for item in request.partitions]
+        return seen.isdisjoint(batches) and max(map(len, batches)) > 150
 
     async def trouble(request):
         await asyncio.sleep(rng.random() / 500)
@@ -273,12 +245,14 @@ async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed)
         if roll < 0.02:
             return HANG_UP
         if roll < 0.04:
+            seen.update(bytes(item.records) for item in request.partitions)
             broker._produce(request)
             return HANG_UP
         if roll < 0.2:
             return refuse(request, rng.choice(retriable), [1])
-        if roll < 0.3 and any(item.records.nbytes > 150 for item in request.partitions):
+        if roll < 0.3 and is_divisible(request):
             return refuse(request, ErrorCode.MESSAGE_TOO_LARGE, [1])
+        seen.update(bytes(item.records) for item in request.partitions)
         return None
 
     broker.script = lambda request: (
@@ -290,6 +264,7 @@ async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed)
         buffer_bytes=2000,
         max_request_bytes=700,
         linger_ms=rng.choice([0, 1]),
+        enable_idempotence=is_idempotent,
         **FAST,
     ) as producer:
         futures = [
@@ -304,5 +279,143 @@ async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed)
             ]
             assert record.value == b"%d" % number
     for partition in range(3):
-        first_copies = list(dict.fromkeys(stored(broker, partition=partition)))
+        copies = stored(broker, partition=partition)
+        first_copies = copies if is_idempotent else list(dict.fromkeys(copies))
         assert first_copies == [b"%d" % number for number in range(partition, 300, 3)]
+
+
+def headers_of(broker, partition=0):
+    """The headers of the batches of a partition, in order."""
+    return [RecordBatch(batch.view).header for batch in broker.topics["topic"][partition].batches]
+
+
+async def test_batches_are_numbered_under_the_id_that_the_broker_gave(broker):
+    broker.create("topic")
+    async with AsyncProducer(broker.address, batch_bytes=200) as producer:
+        await producer.send_many("topic", [(None, bytes(50))] * 6)
+        await producer.flush()
+    sequence = 0
+    for header in headers_of(broker):
+        assert (header.producer_id, header.producer_epoch) == (1, 0)
+        assert header.base_sequence == sequence
+        sequence += header.record_count
+    assert sequence == 6
+
+
+@pytest.mark.parametrize("options", [{"acks": 1}, {"acks": 0}, {"enable_idempotence": False}])
+async def test_without_idempotence_nobody_asks_for_an_id(broker, options):
+    broker.create("topic")
+    async with AsyncProducer(broker.address, **options) as producer:
+        await producer.send_and_wait("topic", b"value")
+    assert broker.producer_count == 0
+    assert headers_of(broker)[0].producer_id == -1
+
+
+async def test_an_id_is_asked_for_until_there_is_one(broker):
+    """A coordinator that is loading is waited out; a refusal that does not pass is told."""
+    broker.create("topic")
+    answers = [
+        InitProducerIdResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        HANG_UP,
+        InitProducerIdResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ]
+    broker.script = lambda request: (
+        answers.pop(0) if isinstance(request, InitProducerIdRequest) and answers else None
+    )
+    async with AsyncProducer(broker.address, **FAST) as producer:
+        assert (await producer.send_and_wait("topic", b"value")).offset == 0
+        assert answers == []
+    refusal = InitProducerIdResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    broker.script = lambda request: refusal if isinstance(request, InitProducerIdRequest) else None
+    async with AsyncProducer(broker.address, linger_ms=20) as producer:
+        with pytest.raises(AuthorizationError):
+            await producer.send_and_wait("topic", b"value")
+        broker.script = lambda _: None
+        assert (await producer.send_and_wait("topic", b"value")).offset == 1
+
+
+async def test_a_full_pipeline_is_stored_once_though_no_answer_comes_back(broker):
+    """C050: five batches are stored and the connection breaks before a single answer."""
+    broker.create("topic")
+    waiting = []
+
+    async def cut():
+        waiting.append(None)
+        if len(waiting) == 5:
+            broker.cut_connections()
+        await asyncio.Event().wait()
+
+    def lose_answers(request):
+        if not isinstance(request, ProduceRequest) or len(waiting) >= 5:
+            return None
+        broker._produce(request)
+        return cut()
+
+    async with AsyncProducer(broker.address, batch_bytes=200, **FAST) as producer:
+        await producer.send_and_wait("topic", b"first")
+        broker.script = lose_answers
+        delivery = await producer.send_many("topic", [(None, b"%d" % n) for n in range(60)])
+        assert await asyncio.wait_for(delivery, 5) == 60
+    assert len(waiting) == 5
+    assert stored(broker) == [b"first", *(b"%d" % n for n in range(60))]
+
+
+async def test_records_behind_one_that_was_refused_are_stored(broker):
+    """The numbers of the refused batch are missing; those in flight behind it get new ones."""
+    broker.create("topic")
+    refused = []
+
+    def refuse_one(request):
+        if isinstance(request, ProduceRequest) and not refused:
+            refused.append(request)
+            return refuse(request, ErrorCode.INVALID_RECORD, [1])
+        return None
+
+    async with AsyncProducer(broker.address, batch_bytes=200, **FAST) as producer:
+        await producer.send_and_wait("topic", b"first")
+        broker.script = refuse_one
+        futures = [await producer.send("topic", b"%02d" % n) for n in range(40)]
+        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+    lost = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
+    assert all(isinstance(outcomes[n], InvalidRecordError) for n in lost)
+    assert lost == list(range(len(lost)))
+    assert stored(broker)[1:] == [b"%02d" % n for n in range(len(lost), 40)]
+    assert [header.producer_epoch for header in headers_of(broker)][-1] == 1
+
+
+async def test_a_broker_that_lost_what_it_acknowledged_is_told_once(broker):
+    """A typed error, and no endless loop; the next records are stored."""
+    broker.create("topic")
+    async with AsyncProducer(broker.address, **FAST) as producer:
+        for number in range(3):
+            await producer.send_and_wait("topic", b"%d" % number)
+        entry = broker.topics["topic"][0].producers.get(1)
+        entry.batches.pop()
+        with pytest.raises(OutOfOrderSequenceError, match="up to offset 2"):
+            await producer.send_and_wait("topic", b"refused")
+        assert (await producer.send_and_wait("topic", b"taken")).offset == 3
+
+
+async def test_a_producer_that_was_forgotten_introduces_itself_again(broker):
+    """C048: UNKNOWN_PRODUCER_ID once, and the batch is stored under the next epoch."""
+    broker.create("topic")
+    async with AsyncProducer(broker.address, **FAST) as producer:
+        await producer.send_and_wait("topic", b"before")
+        times = [1]
+        broker.script = lambda request: refuse(request, ErrorCode.UNKNOWN_PRODUCER_ID, times)
+        await producer.send_and_wait("topic", b"after")
+        times = [1] * 9
+        with pytest.raises(UnknownProducerIdError):
+            await producer.send_and_wait("topic", b"never")
+        assert len(times) == 7
+    assert stored(broker) == [b"before", b"after"]
+    assert [header.producer_epoch for header in headers_of(broker)] == [0, 1]
+
+
+async def test_a_fenced_producer_goes_on_under_another_id(broker):
+    broker.create("topic")
+    times = [1]
+    broker.script = lambda request: refuse(request, ErrorCode.INVALID_PRODUCER_EPOCH, times)
+    async with AsyncProducer(broker.address, **FAST) as producer:
+        assert (await producer.send_and_wait("topic", b"value")).offset == 0
+    assert [header.producer_id for header in headers_of(broker)] == [2]
