@@ -121,16 +121,26 @@ class GroupCoordinator:
             ticket: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
             outcome = group.membership.sync(request, ticket, self._table.now())
         except RequestError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # Rebalances are not stored, so the one that it is part of is over. Clients do not
+                # expect the true reason here.
+                return SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS)
             return SyncGroupResponse(error.code)
         self._carry_out(group, outcome)
         return self._answer_of(group, ticket)
 
     def heartbeat(self, request: HeartbeatRequest, _context: RequestContext) -> HeartbeatResponse:
-        """Answers Heartbeat."""
+        """Answers Heartbeat.
+
+        While groups are being read every member is believed, as Kafka does it: clients do not
+        expect to be told, and aiokafka's consumer ends over it.
+        """
         try:
             group = self._member_group(request.group_id)
             return HeartbeatResponse(group.membership.heartbeat(request, self._table.now()))
         except RequestError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return HeartbeatResponse()
             return HeartbeatResponse(error.code)
 
     def leave(self, request: LeaveGroupRequest, _context: RequestContext) -> LeaveGroupResponse:
