@@ -26,6 +26,7 @@ from seglog.broker.api.services import Services
 from seglog.broker.coordinator.group_coordinator import GroupCoordinator
 from seglog.broker.coordinator.group_offsets import GroupOffsets
 from seglog.broker.coordinator.groups import GroupTable
+from seglog.broker.coordinator.offset_expiry import OffsetExpiry
 from seglog.broker.coordinator.offset_store import OffsetStore
 from seglog.broker.coordinator.producer_ids import ProducerIds
 from seglog.broker.runtime.scheduler import Scheduler
@@ -57,9 +58,10 @@ class Coordination:
         self._store = OffsetStore(services)
         self.groups = GroupTable(services, self._store)
         self._coordinator = GroupCoordinator(services, scheduler, self.groups, self._store)
-        self._offsets = GroupOffsets(services, self.groups, self._store, self._coordinator)
+        self._offsets = GroupOffsets(services, self.groups, self._store)
+        self._expiry = OffsetExpiry(services, self.groups, self._store, self._coordinator)
         self._producer_ids = ProducerIds(services)
-        services.topics.deletion_listeners.append(self._offsets.topic_deleted)
+        services.topics.deletion_listeners.append(self._expiry.topic_deleted)
         services.config_listeners.append(self._config_changed)
 
     def register(self, handlers: Handlers) -> None:
@@ -92,7 +94,7 @@ class Coordination:
         self.groups.start()
         config = self._services.config
         for name, task, period_ms in (
-            (OFFSET_EXPIRY_TASK, self._offsets.expire, config.offsets_retention_check_interval_ms),
+            (OFFSET_EXPIRY_TASK, self._expiry.expire, config.offsets_retention_check_interval_ms),
             (
                 PRODUCER_EXPIRY_TASK,
                 self._expire_producers,

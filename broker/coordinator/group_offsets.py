@@ -1,4 +1,4 @@
-"""GroupOffsets: commits, lookups, deletion and expiry of the offsets of groups.
+"""GroupOffsets: commits, lookups and deletion of the offsets of groups.
 
 What is refused is refused partition by partition and never stored: negative offsets, partitions
 that do not exist, metadata over ``offset.metadata.max.bytes``. An offset beyond the end of its
@@ -11,7 +11,6 @@ from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
-from seglog.broker.coordinator.group_coordinator import GroupCoordinator
 from seglog.broker.coordinator.group_records import (
     NO_EXPIRY_MS,
     CommittedOffset,
@@ -23,7 +22,7 @@ from seglog.broker.coordinator.group_records import (
 from seglog.broker.coordinator.group_state import GroupState
 from seglog.broker.coordinator.groups import Group, GroupTable
 from seglog.broker.coordinator.members import CONSUMER_PROTOCOL_TYPE
-from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore, coordinator_error
+from seglog.broker.coordinator.offset_store import OffsetStore, coordinator_error
 from seglog.broker.errors import RequestError
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
@@ -46,7 +45,6 @@ from seglog.protocol.types import INT64_MAX
 
 logger = logging.getLogger(__name__)
 
-_MS_PER_MINUTE: Final = 60_000
 _NO_RETENTION_TIME_MS: Final = -1
 
 _Acceptable = tuple[OffsetCommitResult, Place, CommittedOffset]
@@ -60,20 +58,12 @@ class GroupOffsets:
         services: of the broker.
         table: the groups.
         store: where offsets are stored.
-        coordinator: removes groups of which nothing is left.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        table: GroupTable,
-        store: OffsetStore,
-        coordinator: GroupCoordinator,
-    ) -> None:
+    def __init__(self, services: Services, table: GroupTable, store: OffsetStore) -> None:
         self._services = services
         self._table = table
         self._store = store
-        self._coordinator = coordinator
 
     # ---- commit
 
@@ -295,71 +285,6 @@ class GroupOffsets:
         if membership.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise RequestError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id!r} has members")
         return membership.subscribed_topics()
-
-    def topic_deleted(self, topic: str) -> None:
-        """The offsets of a deleted topic go with it."""
-        if topic == OFFSETS_TOPIC:
-            self._store.topic_deleted()
-            self._coordinator.forget_all()
-            return
-        for group in self._table:
-            places = [place for place in group.offsets if place[0] == topic]
-            self._table.counters.deleted_offsets += len(places)
-            self._table.delete_offsets(group, places)
-
-    # ---- expiry
-
-    async def expire(self) -> None:
-        """The task: drop offsets that are too old, and empty groups that have none left."""
-        now_ms = self._services.clock.time_ms()
-        retention_ms = self._retention_ms()
-        for group in self._table:
-            if group.membership.state is not GroupState.EMPTY:
-                continue
-            expired = [
-                place
-                for place, committed in group.offsets.items()
-                if _is_expired(group, committed, now_ms, retention_ms)
-            ]
-            self._table.counters.expired_offsets += len(expired)
-            if expired:
-                logger.info(
-                    "event=offsets-expired group=%r offsets=%d", group.group_id, len(expired)
-                )
-            if len(expired) < len(group.offsets) or group.membership.has_pending_members:
-                self._table.delete_offsets(group, expired)
-            else:
-                self._drop(group)
-            # Many groups may expire at once; nobody has to wait for all of them.
-            await asyncio.sleep(0)
-
-    def _drop(self, group: Group) -> None:
-        try:
-            self._coordinator.drop(group)
-        except RequestError as error:
-            logger.warning(
-                "event=group-not-removed group=%r error=%s", group.group_id, error.message
-            )
-
-    def _retention_ms(self) -> int:
-        config = self._services.config
-        if config.offsets_retention_ms is not None:
-            return config.offsets_retention_ms
-        return config.offsets_retention_minutes * _MS_PER_MINUTE
-
-
-def _is_expired(group: Group, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
-    """Whether an offset of a group without members is too old.
-
-    It counts from when the group lost its last member, and from the commit for a group that has
-    never had any.
-    """
-    if committed.expires_ms != NO_EXPIRY_MS:
-        return now_ms >= committed.expires_ms
-    begin_ms = committed.committed_ms
-    if group.membership.protocol_type is not None:
-        begin_ms = max(begin_ms, group.membership.changed_ms)
-    return now_ms - begin_ms >= retention_ms
 
 
 def _no_offset(entry: OffsetFetchPartition, error: ErrorCode) -> OffsetFetchResult:

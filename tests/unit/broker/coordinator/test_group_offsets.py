@@ -342,8 +342,8 @@ async def test_the_default_is_not_a_week(broker: GroupBroker) -> None:
     (task,) = broker.scheduler.tasks(OFFSET_EXPIRY_TASK)
     assert task.period_ms == 600_000
     broker.clock.advance(10_080 * 60_000 - 1)
-    await broker.coordination._offsets.expire()
+    await broker.coordination._expiry.expire()
     assert await broker.committed() == {P0: 5}
     broker.clock.advance(1)
-    await broker.coordination._offsets.expire()
+    await broker.coordination._expiry.expire()
     assert await broker.committed() == {}
