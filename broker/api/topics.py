@@ -14,7 +14,7 @@ from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.identifiers import random_id
-from seglog.broker.storage.layout import check_topic_name, colliding_topic
+from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name, colliding_topic
 from seglog.config import ConfigError, LogConfig
 from seglog.config.describe import describe_topic
 from seglog.protocol.api import (
@@ -83,7 +83,8 @@ class TopicChanges:
         """Add partitions to a topic; the caller holds ``Services.changing``.
 
         Raises:
-            RequestError: the topic is unknown, or the count is not greater than what it has.
+            RequestError: the topic is unknown or internal, or the count is not greater than what it
+                has.
             StorageError: the files could not be made.
         """
         services = self._services
@@ -91,6 +92,12 @@ class TopicChanges:
         if topic is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name!r}"
+            )
+        if wanted.name in INTERNAL_TOPICS:
+            raise RequestError(
+                ErrorCode.POLICY_VIOLATION,
+                f"topic {wanted.name!r} cannot grow: the number of its partitions decides where "
+                "its keys are found",
             )
         added = wanted.count - topic.partition_count
         if added <= 0:

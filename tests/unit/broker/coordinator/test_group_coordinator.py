@@ -9,12 +9,14 @@ from seglog.broker.coordinator.group_coordinator import GROUP_TIMER, client_host
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, partition_of_key
 from seglog.broker.storage.files import OsFileSystem
 from seglog.protocol.api import (
+    CreatePartitionsRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
     LeavingMember,
     ListGroupsRequest,
+    NewPartitions,
     OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetFetchGroup,
@@ -261,6 +263,20 @@ async def test_the_deleted_internal_topic_haunts_the_groups(broker: GroupBroker)
     assert await broker.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
     assert await broker.committed() == {}
     assert (await broker.only_member()).generation_id == 1
+
+
+async def test_groups_are_not_found_again_after_the_internal_topic_grew(
+    broker: GroupBroker,
+) -> None:
+    """The number of its partitions decides where a group is stored, so it must not change."""
+    await broker.commit({("t", 0): 5})
+    (result,) = (
+        await broker.ask(CreatePartitionsRequest([NewPartitions(OFFSETS_TOPIC, 9)]))
+    ).topics
+    assert result.error is ErrorCode.POLICY_VIOLATION
+    topic = broker.parts.services.catalog.get(OFFSETS_TOPIC)
+    assert topic is not None
+    assert topic.partition_count == 4
 
 
 def test_the_address_of_a_client_has_another_form_than_kafka_gives_it() -> None:
