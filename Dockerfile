@@ -12,6 +12,8 @@ COPY protocol protocol
 COPY config config
 COPY clients clients
 COPY broker broker
+COPY pyspark_seglog pyspark_seglog
+COPY pyspark_seglog_files pyspark_seglog_files
 RUN python -m venv /opt/seglog \
     && /opt/seglog/bin/pip install --no-cache-dir .
 
