@@ -114,6 +114,8 @@ def find_batch(
         CorruptIndexError: the batch at ``position`` does not end with ``expected_last``.
         CorruptLogError: something that is no batch starts where one should.
     """
+    if position < 0:
+        raise CorruptIndexError(file.path, f"an entry tells of position {position}")
     unpack_from = _EXTENT.unpack_from
     window = b""
     at = 0

@@ -6,7 +6,7 @@ anything, so that many logs can be loaded in as many threads.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from seglog.broker.storage.checkpoint import LeaderEpochCheckpointFile
@@ -124,9 +124,10 @@ class LogLoader:
         Raises:
             SegmentOverflowError: a segment has to be split before.
         """
-        options = self.options
-        names = tidy_folder(self.file_system, self.directory, self.config, options.now_ms)
+        names = tidy_folder(self.file_system, self.directory, self.config, self.options.now_ms)
+        on_disk = self.options.recovery_point
         self._open_segments(names)
+        options = self.options
         leader_epochs, epoch_file = self._open_epochs()
         snapshots = ProducerSnapshotFiles(self.file_system, self.directory, names)
         producers = ProducerState(str(self.topic_partition), options.producer_expiration_ms)
@@ -142,6 +143,13 @@ class LogLoader:
                 now_ms=options.now_ms,
             )
         log_end = self._log_end(log_start)
+        if log_end < on_disk:
+            logger.warning(
+                "event=records-missing log=%s log_end=%d recovery_point=%d",
+                self.topic_partition,
+                log_end,
+                on_disk,
+            )
         self._cut_epochs(leader_epochs, log_start, log_end)
         base_offsets = self.segments.base_offsets
         snapshots.remove_outside(base_offsets[0], log_end)
@@ -192,10 +200,25 @@ class LogLoader:
                 self.file_system, self.directory, base_offset, self.config, self.options.now_ms
             )
             self.segments.add(segment)
+        self._distrust_torn_tail()
         doubtful = None if self.options.clean_shutdown else self._first_doubtful()
         for segment in self.segments:
             if doubtful is None or segment.base_offset < doubtful.base_offset:
                 self._check_segment(segment, files)
+
+    def _distrust_torn_tail(self) -> None:
+        """Recover the last segment although the stop was clean, if its end is no end of a batch.
+
+        Somebody has cut the file, or the disk has lost what it was told to keep. Appending behind
+        that would make the log unreadable.
+        """
+        last = self.segments.last
+        if not self.options.clean_shutdown or last is None or last.ends_with_a_batch():
+            return
+        logger.warning(
+            "event=torn-after-clean-stop path=%s action=recover-the-segment", last.log.path
+        )
+        self.options = replace(self.options, clean_shutdown=False, recovery_point=last.base_offset)
 
     def _first_doubtful(self) -> LogSegment | None:
         """The first segment that recovery will verify."""

@@ -175,6 +175,24 @@ class LogSegment:
             self._next_offset = next_offset
         return self._next_offset
 
+    def ends_with_a_batch(self) -> bool:
+        """Whether the file ends as appends leave it; looks at what follows the last index entry.
+
+        Nothing follows the last whole batch, as it does where a write was cut off, and offsets
+        ascend.
+        """
+        end, next_offset = 0, self.base_offset
+        try:
+            for step in self._indexes.walk_from(self.base_offset + INT32_MAX):
+                extent = step.extent()
+                if extent.base_offset < next_offset:
+                    return False
+                end, next_offset = extent.end, extent.last_offset + 1
+        except CorruptLogError:
+            return False
+        self._next_offset = next_offset
+        return end == self.log.size
+
     @property
     def is_index_full(self) -> bool:
         """Whether one of the indexes takes no further entry (ROLL-1)."""
@@ -317,8 +335,7 @@ class LogSegment:
 
         It is that of the first index entry at or behind ``position``.
         """
-        self._indexes.load()
-        entry = self.offset_index.upper_bound_by_position(position)
+        entry = self._indexes.trusted_upper_bound(position)
         return None if entry is None else entry.offset
 
     # ---- by time
@@ -331,9 +348,8 @@ class LogSegment:
         Raises:
             CorruptLogError, RecordError: a batch on the way cannot be read.
         """
-        self._indexes.load()
-        entry = self.time_index.lookup(timestamp_ms)
-        for step in self._indexes.walk_from(max(entry.offset, starting_offset)):
+        first_offset = self._indexes.trusted_floor_by_time(timestamp_ms, starting_offset)
+        for step in self._indexes.walk_from(first_offset):
             header = step.header()
             if header.max_timestamp < timestamp_ms or header.last_offset < starting_offset:
                 continue

@@ -28,6 +28,7 @@ from seglog.broker.storage.errors import (
 )
 from seglog.broker.storage.offset_index import OffsetPosition
 from seglog.broker.storage.segment_files import SegmentFiles
+from seglog.broker.storage.time_index import TimestampOffset
 from seglog.protocol.records.batch import BatchHeader
 from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 
@@ -168,6 +169,39 @@ class SegmentIndexes:
             return 0
         return entry.position
 
+    def trusted_upper_bound(self, position: int) -> OffsetPosition | None:
+        """The first entry at or behind a file position, once it is known to be true."""
+        self.load()
+        entry = self._offset_index.upper_bound_by_position(position)
+        if entry is None or self.trusted_position(entry) == entry.position:
+            return entry
+        return self._offset_index.upper_bound_by_position(position)
+
+    def trusted_floor_by_time(self, timestamp_ms: int, starting_offset: int) -> int:
+        """An offset before which nothing is stamped ``timestamp_ms`` or later.
+
+        An entry at or below ``starting_offset`` is not looked at more closely: nobody uses it.
+        """
+        self.load()
+        entry = self._time_index.lookup(timestamp_ms)
+        if entry.offset > starting_offset and not self._is_true(entry):
+            self._heal(_untrue(entry))
+            entry = self._time_index.lookup(timestamp_ms)
+        return max(entry.offset, starting_offset)
+
+    def _is_true(self, entry: TimestampOffset) -> bool:
+        """Whether the batch that an entry of the time index tells of is there, and stamped so."""
+        if entry.timestamp_ms == NO_TIMESTAMP:
+            return True
+        for step in self.walk_from(entry.offset):
+            header = step.header()
+            if header.last_offset >= entry.offset:
+                return (
+                    header.base_offset <= entry.offset
+                    and header.max_timestamp == entry.timestamp_ms
+                )
+        return False
+
     # ---- checking and rebuilding
 
     def load(self) -> None:
@@ -231,11 +265,7 @@ class SegmentIndexes:
                 if header.base_offset <= last.offset and header.max_timestamp == last.timestamp_ms:
                     return
                 break
-        raise CorruptIndexError(
-            self._time_index.path,
-            f"no batch at offset {last.offset} has the timestamp {last.timestamp_ms} "
-            "of its last entry",
-        )
+        raise CorruptIndexError(self._time_index.path, _untrue(last))
 
     def clear(self) -> None:
         """Drops all entries, whatever state the files are in."""
@@ -281,3 +311,7 @@ class SegmentIndexes:
         latest = self._time_index.last_entry
         self.max_timestamp_ms = latest.timestamp_ms
         self.max_timestamp_offset = latest.offset
+
+
+def _untrue(entry: TimestampOffset) -> str:
+    return f"no batch at offset {entry.offset} has the timestamp {entry.timestamp_ms} of its entry"

@@ -122,6 +122,29 @@ def test_junk_behind_the_last_batch_is_cut(tmp_path: Path, tail: bytes) -> None:
     assert append(log).first_offset == 10
 
 
+@pytest.mark.parametrize("tail", [b"\0", bytes(61), bytes(4096), b"torn", b"again"])
+def test_torn_tail_after_a_clean_stop_is_appended_to(
+    tmp_path: Path, tail: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C030: the marker says that nothing has to be looked at; a cut file says otherwise."""
+    log = filled(tmp_path / "log", 5)
+    log.close()
+    path = Path(segment_path(log.directory, 0, ".log"))
+    content = path.read_bytes()
+    size = len(content) // 5
+    if tail == b"torn":
+        path.write_bytes(content[:-7])
+    else:
+        path.write_bytes(content + (content[-size:] if tail == b"again" else tail))
+    log = open_log(tmp_path / "log", SMALL, clean=True, recovery_point=5)
+    log_end = 4 if tail == b"torn" else 5
+    assert log.offsets.log_end == log_end
+    assert append(log).first_offset == log_end
+    assert offsets_of(read_all(log)) == list(range(log_end + 1))
+    assert "event=torn-after-clean-stop" in caplog.text
+    assert ("event=records-missing" in caplog.text) == (tail == b"torn")
+
+
 def test_fault_in_the_middle_ends_the_log_there(tmp_path: Path) -> None:
     """REC-4: no later segment may follow a hole that nobody knows of."""
     log = filled(tmp_path / "log")

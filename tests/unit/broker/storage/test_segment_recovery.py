@@ -500,3 +500,55 @@ def test_emptied_segment_keeps_its_age(file_system: OsFileSystem, tmp_path: Path
     append(segment, batch(0, [7]))
     assert (segment.first_batch_timestamp, segment.max_timestamp_ms) == (7, 7)
     segment.close()
+
+
+@pytest.mark.parametrize("entry", [(20, -7), (150, 1 << 30), (-1, -1), (1 << 30, 40)])
+def test_junk_inside_the_offset_index_fails_a_read(
+    sealed: Path, file_system: OsFileSystem, entry: tuple[int, int]
+) -> None:
+    """C026: both ends of the index look right; a position that no file has fails no disk."""
+    path = sealed / INDEX
+    content = bytearray(path.read_bytes())
+    for number in range(10, 20):
+        pack_into(">ii", content, 8 * number, *entry)
+    path.write_bytes(content)
+    segment = reopened(file_system, sealed)
+    assert read_offsets(segment) == list(range(0, 300, 3))
+    segment = reopened(file_system, sealed)
+    for offset in range(300):
+        found = segment.find_offset_by_timestamp(NOW_MS + 10 * offset, 0)
+        assert found is not None
+        assert found.offset == offset
+
+
+@pytest.mark.parametrize("offset", [299, 1 << 30, -5])
+def test_junk_inside_the_time_index_hides_records(
+    sealed: Path, file_system: OsFileSystem, offset: int
+) -> None:
+    """C026: an entry with a small timestamp and a large offset would skip what it passes."""
+    path = sealed / TIME_INDEX
+    content = bytearray(path.read_bytes())
+    for number in range(10, 20):
+        pack_into(">qi", content, 12 * number, NOW_MS - 1, offset)
+    path.write_bytes(content)
+    segment = reopened(file_system, sealed)
+    for wanted in range(300):
+        found = segment.find_offset_by_timestamp(NOW_MS + 10 * wanted, 0)
+        assert found is not None
+        assert found.offset == wanted
+
+
+def test_junk_inside_the_offset_index_bounds_a_transaction_too_early(
+    sealed: Path, file_system: OsFileSystem
+) -> None:
+    """READ-12: an offset that is too small would leave aborted transactions out."""
+    path = sealed / INDEX
+    content = bytearray(path.read_bytes())
+    positions = [int.from_bytes(content[8 * n + 4 : 8 * n + 8], "big") for n in range(10, 20)]
+    for number, position in enumerate(positions, start=10):
+        pack_into(">ii", content, 8 * number, 1, position)
+    path.write_bytes(content)
+    segment = reopened(file_system, sealed)
+    whole = reopened(file_system, sealed)
+    whole.rebuild_indexes()
+    assert segment.upper_bound_offset(positions[4]) == whole.upper_bound_offset(positions[4])
