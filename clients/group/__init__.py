@@ -1,0 +1,1 @@
+"""Consumer groups: membership, who reads what, and committed offsets."""
