@@ -27,6 +27,7 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import IsolationLevel, TopicPartition
 
 _CONNECT_TIMEOUT_S: Final = 10.0
+_UNKNOWN_FOR_GOOD_S: Final = 2.0
 _ResultT = TypeVar("_ResultT")
 
 
@@ -101,6 +102,9 @@ class Cluster:
             try:
                 return action()
             except ClientError as error:
+                if isinstance(error, UnknownTopicOrPartitionError):
+                    # Also what a broker says that has just started, but not for long.
+                    deadline_s = min(deadline_s, time.monotonic() + _UNKNOWN_FOR_GOOD_S)
                 if not error.retriable or not self.pause(deadline_s):
                     raise
                 if isinstance(error, BrokerError) and error.code.refreshes_metadata:

@@ -34,9 +34,10 @@ _GONE: Final = frozenset(
 
 
 class FetchedRecords(NamedTuple):
-    """Batches of a range; those at its ends may reach beyond it."""
+    """Batches of a range from an offset on; those at the ends may reach beyond both."""
 
     range: OffsetRange
+    first_offset: int
     areas: list[RecordsArea]
     is_last: bool
 
@@ -89,8 +90,10 @@ class RangeFetcher:
             if next_offset > position:
                 empty_answers = 0
                 bytes_per_offset = size / (next_offset - position)
+                yield FetchedRecords(whole, position, areas, next_offset >= whole.end)
                 position = next_offset
-                yield FetchedRecords(whole, areas, position >= whole.end)
+                if position >= whole.end:
+                    return
                 continue
             empty_answers += 1
             if empty_answers == _EMPTY_ANSWERS_MAX:
@@ -98,7 +101,7 @@ class RangeFetcher:
                 self._lose(whole, position, f"the log ends at {end}")
                 break
         # Also where nothing was found: whoever assembles learns that the range is over.
-        yield FetchedRecords(whole, [], True)
+        yield FetchedRecords(whole, position, [], True)
 
     def _walk(
         self, whole: OffsetRange, position: int, result: FetchPartitionResult

@@ -30,15 +30,15 @@ def read_splits(options: SourceOptions, split: RangeSplit) -> Iterator[pa.Record
     )
     assembler: BatchAssembler | None = None
     try:
-        for whole, areas, is_last in answers:
+        for whole, first_offset, areas, is_last in answers:
             if assembler is None:
                 assembler = BatchAssembler(
                     whole.partition, options.columns, options.batch_rows, options.batch_bytes
                 )
             try:
-                yield from assembler.add(areas, whole.start, whole.end)
+                yield from assembler.add(areas, first_offset, whole.end)
             except RecordError as error:
-                raise CorruptRecordError(whole.partition, whole.start, error.message) from error
+                raise CorruptRecordError(whole.partition, first_offset, error.message) from error
             if is_last:
                 yield from assembler.finish()
                 assembler = None

@@ -130,7 +130,7 @@ def read_segment(segment: SegmentFile, *, check_crcs: bool) -> Generator[list[Re
     with open(segment.path, "rb", buffering=0) as file:
         while position < segment.size_bytes:
             data = os.pread(file.fileno(), min(wanted, segment.size_bytes - position), position)
-            if not data or _is_reserved(data, file.fileno(), position, segment.size_bytes):
+            if not data or _is_reserved(data, file.fileno(), position, segment):
                 return
             areas: list[RecordsArea] = []
             consumed = 0
@@ -148,6 +148,8 @@ def read_segment(segment: SegmentFile, *, check_crcs: bool) -> Generator[list[Re
             if areas:
                 yield areas
             if failure is not None:
+                if _is_reserved(data[consumed:], file.fileno(), position + consumed, segment):
+                    return
                 raise _corrupt(segment, position + consumed, failure.message) from failure
             position += consumed
             wanted = _CHUNK_BYTES
@@ -165,15 +167,13 @@ def _batch_bytes(data: bytes) -> int:
     return int.from_bytes(data[LENGTH_POSITION:end], "big") + LOG_OVERHEAD
 
 
-def _is_reserved(data: bytes, descriptor: int, position: int, size: int) -> bool:
+def _is_reserved(data: bytes, descriptor: int, position: int, segment: SegmentFile) -> bool:
     """Whether only zeros are left: space that a broker has reserved and not written."""
-    if any(data[:LOG_OVERHEAD]):
-        return False
     while data:
-        if data.count(0) != len(data):
+        if any(data[:LOG_OVERHEAD]) or data.count(0) != len(data):
             return False
         position += len(data)
-        data = os.pread(descriptor, min(_CHUNK_BYTES, size - position), position)
+        data = os.pread(descriptor, min(_CHUNK_BYTES, segment.size_bytes - position), position)
     return True
 
 
