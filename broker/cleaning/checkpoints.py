@@ -29,7 +29,7 @@ class CleanerCheckpoints:
         path = f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT}"
         writer = self._writers[log_dir] = CheckpointWriter(self._file_system, path)
         try:
-            offsets = OffsetCheckpointFile(self._file_system, path).read()
+            offsets = OffsetCheckpointFile(self._file_system, path).read(empty_ok=False)
         except CorruptFileError as error:
             logger.warning(
                 "event=damaged-file path=%s action=clean-from-start reason=%r", path, str(error)

@@ -144,7 +144,8 @@ class LogDir:
     def _read(self, name: str, writer: CheckpointWriter, action: str) -> Offsets:
         file = OffsetCheckpointFile(self._file_system, self._file(name))
         try:
-            offsets = file.read()
+            # Kafka makes these files empty, but nobody writes one so: it may have been lost.
+            offsets = file.read(empty_ok=False)
         except CorruptFileError as error:
             self._report_damage(error, action)
             writer.assume_written(None)

@@ -66,7 +66,11 @@ def read_meta_properties(file_system: FileSystem, directory: str) -> MetaPropert
         if version.isascii() and version.isdigit():
             raise UnknownFormatError(path, version)
         raise CorruptFileError(path, f"{version[:20]!r} is no version")
-    return _parse(path, version, values)
+    meta = _parse(path, version, values)
+    if meta.directory_id is None and not content.endswith(b"\n"):
+        # Its last line would pass for a value, e.g. half a cluster id.
+        raise CorruptFileError(path, "its last line is cut off")
+    return meta
 
 
 def write_meta_properties(

@@ -134,8 +134,11 @@ class ProducerSnapshotFiles:
             logger.debug("event=no-producer-window offset=%d", offset)
         except CorruptSnapshotError as error:
             logger.warning("event=damaged-window-ignored path=%s error=%s", path, error)
+        # A producer that is forgotten too early stores its batches twice. The timestamps of its
+        # records do not tell when it was heard of; the latest moment is that of the snapshot.
+        written_ms = self._file_system.modified_ms(self.snapshot_path(offset))
         for entry in entries:
-            entry.seen_ms = entry.last_timestamp_ms
+            entry.seen_ms = written_ms
             window = windows.get(entry.producer_id)
             if window is None or window.epoch != entry.epoch:
                 continue

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -375,6 +376,20 @@ def test_last_five_batches_are_known_after_restart_and_after_their_segment_is_go
     with pytest.raises(RecordError):
         append(log, [b"v"] * 5, producer_id=7, sequence=0)
     assert append(log, producer_id=7, sequence=30).first_offset == 31
+
+
+def test_lost_window_forgets_a_producer_whose_records_are_old(tmp_path: Path) -> None:
+    """C029: without the window the timestamps of records would say that it is long gone."""
+    now_ms = time.time_ns() // 1_000_000
+    log = open_log(tmp_path / "log", SMALL, now_ms=now_ms)
+    append(log, producer_id=7, sequence=0, timestamps_ms=now_ms - 30 * DAY_MS, now_ms=now_ms)
+    log.close()
+    (window,) = (tmp_path / "log").glob("*.window")
+    window.write_bytes(b"")
+    log = open_log(tmp_path / "log", SMALL, clean=True, now_ms=now_ms)
+    again = append(log, producer_id=7, sequence=0, timestamps_ms=now_ms - 30 * DAY_MS)
+    assert again.is_duplicate
+    assert again.first_offset == 0
 
 
 def test_silent_producers_are_not_taken_over(tmp_path: Path) -> None:

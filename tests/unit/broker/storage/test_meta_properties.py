@@ -56,6 +56,7 @@ def test_files_of_kafka_are_not_understood(tmp_path: Path) -> None:
         "version=1\nnode.id=1\ncluster.id=x\ndirectory.id=short\n",
         "version=1\nnode.id=1\ncluster.id=x\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
         b"version=1\nnode.id=\\u00",
+        "version=1\nnode.id=1\ncluster.id=5L6g3n",
         b"\xff\xfe\xfd",
     ],
 )
