@@ -1,4 +1,4 @@
-"""The version of seglog, where it costs nothing to read; equal to the one in pyproject.toml."""
+"""The version of seglog, where it costs nothing to read; pyproject.toml takes it from here."""
 
 from typing import Final
 
