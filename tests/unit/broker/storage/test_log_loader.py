@@ -387,7 +387,9 @@ def test_lost_window_forgets_a_producer_whose_records_are_old(tmp_path: Path) ->
     (window,) = (tmp_path / "log").glob("*.window")
     window.write_bytes(b"")
     log = open_log(tmp_path / "log", SMALL, clean=True, now_ms=now_ms)
-    again = append(log, producer_id=7, sequence=0, timestamps_ms=now_ms - 30 * DAY_MS)
+    again = append(
+        log, producer_id=7, sequence=0, timestamps_ms=now_ms - 30 * DAY_MS, now_ms=now_ms
+    )
     assert again.is_duplicate
     assert again.first_offset == 0
 
