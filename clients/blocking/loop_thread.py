@@ -7,12 +7,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
 from seglog.clients.errors import ClientClosedError, ClientError
 
 _STOP_TIMEOUT_S: Final = 5.0
+_SIGNAL_CHECK_S: Final = 0.5
 _ResultT = TypeVar("_ResultT")
 
 
@@ -44,7 +45,7 @@ class LoopThread:
             raise
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result()
+            return _result_of(future)
         except CancelledError as error:
             raise ClientClosedError("the client was closed meanwhile") from error
         finally:
@@ -90,6 +91,20 @@ class LoopThread:
                 self._loop.run_until_complete(asyncio.wait(tasks))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+
+def _result_of(future: "Future[_ResultT]") -> _ResultT:
+    """The result, whenever it comes.
+
+    Without a time limit Ctrl-C can get lost for as long as nothing else happens: the signal arrives
+    after the interpreter has looked for one and before the thread sleeps on the future's lock.
+    """
+    while True:
+        try:
+            return future.result(_SIGNAL_CHECK_S)
+        except TimeoutError:
+            if future.done():
+                return future.result()  # the work itself may have failed with a timeout
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

@@ -5,6 +5,7 @@ cannot be right, 130 interrupted by Ctrl-C. A reader of the output that goes awa
 no failure.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -63,6 +64,8 @@ class _Program(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a number that it returns is the exit status."""
+        # Ctrl-C may come after a call was made and before it was handed to the client's loop.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         try:
             status = super().invoke(ctx)
             flush_data()
