@@ -1,11 +1,10 @@
 """What clients ask about the cluster beyond metadata: itself, topics by page, ends of epochs."""
 
 from seglog.broker.api.context import RequestContext
-from seglog.broker.api.metadata import MetadataOperation
+from seglog.broker.api.metadata import MetadataOperation, this_broker
 from seglog.broker.api.services import Services
 from seglog.broker.errors import describe_error
 from seglog.protocol.api import (
-    BrokerMetadata,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
@@ -41,9 +40,8 @@ class DescribeClusterOperation:
                 error_message="this is a broker, not a controller",
                 endpoint_type=request.endpoint_type,
             )
-        node_id = services.node_id
         return DescribeClusterResponse(
-            services.cluster_id, node_id, [BrokerMetadata(node_id, context.host, context.port)]
+            services.cluster_id, services.node_id, [this_broker(services, context)]
         )
 
 

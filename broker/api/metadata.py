@@ -30,6 +30,11 @@ _Failures = Mapping[str, tuple[ErrorCode, str | None]]
 _NOTHING: Final[_Failures] = MappingProxyType({})
 
 
+def this_broker(services: Services, context: RequestContext) -> BrokerMetadata:
+    """This broker as the listener that was asked shows it."""
+    return BrokerMetadata(services.node_id, context.host, context.port, services.config.broker_rack)
+
+
 class MetadataOperation:
     """Answers metadata requests."""
 
@@ -85,7 +90,7 @@ class MetadataOperation:
             topics = [self.describe_topic(name, failures) for name in request.topics or ()]
             topics += [self._topic_by_id(topic_id) for topic_id in request.topic_ids]
         return MetadataResponse(
-            [BrokerMetadata(node_id, context.host, context.port)],
+            [this_broker(services, context)],
             services.cluster_id,
             node_id,
             topics,

@@ -32,6 +32,13 @@ class ScheduledTask(Protocol):
         """Run it no more; a run that has begun goes on to its end."""
         ...
 
+    def set_period(self, period_ms: int) -> None:
+        """Run it at another pace from now on; the next time one such period from now at the latest.
+
+        Only for a task that was scheduled with a period.
+        """
+        ...
+
 
 class Scheduler(Protocol):
     """Where tasks are scheduled; tests pass one that is driven by hand."""
@@ -132,6 +139,16 @@ class _LoopTask:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def set_period(self, period_ms: int) -> None:
+        """See ``ScheduledTask.set_period``."""
+        assert self._period_ms is not None, f"task {self.name!r} runs only once"
+        if period_ms < 1:
+            raise ValueError(f"task {self.name!r}: period {period_ms} ms")
+        self._period_ms = period_ms
+        if self._timer is not None:
+            self._timer.cancel()
+            self.arm(min(self._due, self._loop.time() + period_ms / 1000))
 
     def _begin(self) -> None:
         self._timer = None

@@ -44,6 +44,10 @@ class ManualTask:
     def cancel(self) -> None:
         self.cancelled = True
 
+    def set_period(self, period_ms: int) -> None:
+        """Counts from the next run on."""
+        self.period_ms = period_ms
+
 
 class ManualScheduler:
     """Runs tasks in the order they are due, while ``advance`` moves the clock.

@@ -110,6 +110,26 @@ async def test_stop_cancels_a_run_at_the_deadline() -> None:
         scheduler.schedule("late", lambda: None, 0)
 
 
+async def test_new_period_waits_for_the_end_of_the_old_one() -> None:
+    scheduler, probe = new_scheduler(), Probe(3)
+    task = scheduler.schedule("log-cleaner", probe, 3_600_000, 3_600_000)
+    task.set_period(1)
+    await probe.reached.wait()
+    with pytest.raises(ValueError, match="log-cleaner"):
+        task.set_period(0)
+    assert await scheduler.stop(1)
+
+
+async def test_longer_period_puts_off_the_run_that_is_due() -> None:
+    scheduler, probe = new_scheduler(), Probe(1)
+    scheduler.schedule("log-cleaner", probe, 0, 1).set_period(3_600_000)
+    await probe.reached.wait()
+    await asyncio.sleep(0)
+    assert scheduler.task_names == ["log-cleaner"]
+    assert await scheduler.stop(1)
+    assert probe.runs == 1
+
+
 async def test_cancelled_task_runs_no_more() -> None:
     scheduler, probe, other = new_scheduler(), Probe(), Probe(3)
     scheduler.schedule("x", probe, 0, 1).cancel()
