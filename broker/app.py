@@ -163,6 +163,9 @@ class Broker:
 
     async def _start(self) -> None:
         config = self._config
+        without_effect = config.given_without_effect()
+        if without_effect:
+            logger.warning("event=config-without-effect keys=%s", ",".join(without_effect))
         bound = bind_endpoints(config)
         for each in bound:
             self._parts.callback(each.close)
@@ -270,7 +273,10 @@ class Broker:
         services.config_listeners.append(cleaner.update_config)
         self._parts.push_async_callback(self._stop_cleaner, cleaner)
         backoff_ms = max(1, config.log_cleaner_backoff_ms)
-        scheduler.schedule(CLEANER_TASK, cleaner.look_for_work, backoff_ms, backoff_ms)
+        task = scheduler.schedule(CLEANER_TASK, cleaner.look_for_work, backoff_ms, backoff_ms)
+        services.config_listeners.append(
+            lambda changed: task.set_period(max(1, changed.log_cleaner_backoff_ms))
+        )
         return scheduler
 
     def _no_directory_left(self, error: StorageError) -> None:

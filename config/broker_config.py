@@ -12,6 +12,7 @@ from seglog.config.coordination_settings import (
     TransactionSettings,
 )
 from seglog.config.errors import ConfigError
+from seglog.config.ignored import WITHOUT_EFFECT
 from seglog.config.keys import ConfigKey, keys_of
 from seglog.config.log_config import (
     BROKER_NAMES_OF_TOPIC_KEY,
@@ -199,6 +200,10 @@ class BrokerConfig(
     def is_set(self, name: str) -> bool:
         """Whether a broker key was given a value before the start."""
         return name in self.sources or self.static.value(name) != BROKER_KEYS[name].default
+
+    def given_without_effect(self) -> list[str]:
+        """Keys that were given before the start and that nothing goes by, sorted."""
+        return sorted({*self.ignored_keys, *(self.sources.keys() & WITHOUT_EFFECT)})
 
     def security_protocol(self, listener_name: str) -> str | None:
         """The security protocol that a listener's name stands for; None if it is not mapped."""

@@ -1,4 +1,4 @@
-"""Keys that Kafka knows and that mean nothing to this broker.
+"""Keys that Kafka knows and that mean nothing to this broker, or nothing yet.
 
 They stand in the ``server.properties`` that people have, so they are accepted and named in one
 warning; only keys that nobody knows stop a start.
@@ -125,6 +125,68 @@ _PREFIXES: Final = (
     "unclean.recovery.",
     "zookeeper.",
 )
+
+WITHOUT_EFFECT: Final = frozenset(
+    [
+        "default.replication.factor",
+        "delete.records.purgatory.purge.interval.requests",
+        "errors.deadletterqueue.group.enable",
+        "fetch.purgatory.purge.interval.requests",
+        "follower.replication.throttled.replicas",
+        "group.consumer.assignors",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.coordinator.append.linger.ms",
+        "group.coordinator.rebalance.protocols",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "log.dir.failure.timeout.ms",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "log.remote.copy.lag.bytes",
+        "log.remote.copy.lag.ms",
+        "num.replica.fetchers",
+        "offsets.commit.timeout.ms",
+        "offsets.topic.replication.factor",
+        "producer.purgatory.purge.interval.requests",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.lag.time.max.ms",
+        "replica.socket.receive.buffer.bytes",
+        "replica.socket.timeout.ms",
+        "request.timeout.ms",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.state.log.load.buffer.size",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transaction.two.phase.commit.enable",
+        "transactional.id.expiration.ms",
+        "unclean.leader.election.enable",
+    ]
+)
+"""Keys that are checked and shown, so that tools find them, but that nothing goes by yet: they
+belong to replicas, transactions, tiers and newer group protocols. A test compares them with what
+the broker reads."""
 
 
 def is_ignored(name: str) -> bool:

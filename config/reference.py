@@ -4,9 +4,10 @@ import sys
 from typing import Final
 
 from seglog.config.broker_config import SECTIONS
+from seglog.config.ignored import WITHOUT_EFFECT
 from seglog.config.keys import ConfigKey, keys_of
 from seglog.config.log_config import BROKER_NAMES_OF_TOPIC_KEY, TOPIC_KEYS
-from seglog.config.sample import section_title
+from seglog.config.sample import NO_EFFECT, section_title
 
 _HEAD: Final = """\
 # Configuration
@@ -27,7 +28,8 @@ A broker needs no configuration. What it is given counts in this order, the last
 
 A key that nobody knows, a value of the wrong kind or out of range stops the start with a sentence
 that names key, value and what is allowed. Keys of Kafka's that mean nothing here (threads of its
-network layer, ZooKeeper, controller quorum ...) are accepted and named in one warning.
+network layer, ZooKeeper, controller quorum ...) are accepted and named in one warning; so are those
+below that are "without effect so far", as they belong to what is not built in yet.
 Variables that start with `KAFKA_` and come near no key are taken to be for somebody else.
 
 Of keys that say the same in different units, the finer one that is set counts: `log.retention.ms`
@@ -60,7 +62,7 @@ def _topic_row(key: ConfigKey) -> str:
         key.value_type,
         _default(key),
         key.allowed,
-        key.documentation,
+        _meaning(key),
     )
 
 
@@ -71,8 +73,14 @@ def _broker_row(key: ConfigKey) -> str:
         _default(key),
         key.allowed,
         "yes" if key.is_dynamic else "",
-        key.documentation,
+        _meaning(key),
     )
+
+
+def _meaning(key: ConfigKey) -> str:
+    if key.name in WITHOUT_EFFECT:
+        return f"{key.documentation} {NO_EFFECT}"
+    return key.documentation
 
 
 def _default(key: ConfigKey) -> str:

@@ -5,8 +5,11 @@ import textwrap
 from typing import Final
 
 from seglog.config.broker_config import SECTIONS
+from seglog.config.ignored import WITHOUT_EFFECT
 from seglog.config.keys import ConfigKey, keys_of
 from seglog.config.properties import format_property
+
+NO_EFFECT: Final = "Without effect so far."
 
 _WIDTH: Final = 98
 _HEAD: Final = """\
@@ -40,6 +43,8 @@ def _sample_of(key: ConfigKey) -> str:
     notes = [key.documentation, f"Allowed: {key.allowed}."]
     if key.is_dynamic:
         notes.append("May be changed while the broker runs.")
+    if key.name in WITHOUT_EFFECT:
+        notes.append(NO_EFFECT)
     comment = textwrap.fill(
         " ".join(notes),
         _WIDTH,

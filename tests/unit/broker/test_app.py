@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from seglog.broker.app import Broker
+from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.status import BrokerState
 from seglog.broker.storage.errors import LockedError, StorageError
@@ -235,6 +236,37 @@ async def test_changed_limits_wait_for_a_restart(tmp_path: Path) -> None:
         second = await connect(broker.port, greet=False)
         assert await second.is_closed_by_peer()
         second.close()
+        client.close()
+
+
+async def test_changed_pace_of_the_cleaner_waits_for_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """log.cleaner.backoff.ms is dynamic."""
+    looked = asyncio.Event()
+    monkeypatch.setattr(LogCleaner, "look_for_work", lambda _self: looked.set())
+    async with Broker(config_for(tmp_path, "log.cleaner.backoff.ms=3600000")) as broker:
+        services = broker.services
+        services.change_config(services.config.with_dynamic({"log.cleaner.backoff.ms": "1"}))
+        async with asyncio.timeout(10):
+            await looked.wait()
+
+
+async def test_settings_that_mean_nothing_are_taken_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Broker(config_for(tmp_path, "num.io.threads=8", "zookeeper.connect=z:2181")):
+        pass
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert warnings == ["event=config-without-effect keys=num.io.threads,zookeeper.connect"]
+
+
+async def test_rack_is_not_told_to_clients(tmp_path: Path) -> None:
+    async with Broker(config_for(tmp_path, "broker.rack=r1")) as broker:
+        client = await connect(broker.port)
+        metadata = await client.ask(api.MetadataRequest(None))
+        cluster = await client.ask(api.DescribeClusterRequest())
+        assert [each.rack for each in (*metadata.brokers, *cluster.brokers)] == ["r1", "r1"]
         client.close()
 
 
