@@ -60,7 +60,12 @@ class ProduceOperation:
             return _refuse_acks(request)
         entries = request.partitions
         for entry in entries:
-            if self._is_costly(entry):
+            records = entry.records
+            if (
+                records is not None
+                and records.nbytes > INLINE_COMPRESSED_BYTES_MAX
+                and self._is_costly(entry, records)
+            ):
                 return self._services.begin(
                     self._validate_apart(request, context), holds_input=True
                 )
@@ -80,11 +85,8 @@ class ProduceOperation:
         response = ProduceResponse(results)
         return Pending(_when_acknowledged(response, waiting, request)) if waiting else response
 
-    def _is_costly(self, entry: ProducePartition) -> bool:
+    def _is_costly(self, entry: ProducePartition, records: memoryview) -> bool:
         """Whether a batch is better validated in a worker: it is decompressed or recompressed."""
-        records = entry.records
-        if records is None or records.nbytes <= INLINE_COMPRESSED_BYTES_MAX:
-            return False
         if records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK:
             return True
         partition = self._services.partitions.find(entry.topic, entry.partition)

@@ -66,6 +66,9 @@ class RequestPipeline:
         self._progress = progress
         self._close = close
         self._context = services.context("", host, peer)
+        self._handle = services.handler.handle
+        self._max_in_flight = services.settings.max_in_flight
+        self._output_limit_bytes = services.settings.output_limit_bytes
         self._pending: dict[asyncio.Future[Any], _Slot] = {}
         self._row: deque[_Slot] = deque()
         self._row_bytes = 0
@@ -83,12 +86,11 @@ class RequestPipeline:
 
     def must_pause(self) -> bool:
         """Whether no further request may be submitted now."""
-        settings = self._services.settings
         return (
             self._holding is not None
-            or len(self._pending) >= settings.max_in_flight
-            or len(self._row) >= settings.max_in_flight
-            or self._output.queued_bytes + self._row_bytes > settings.output_limit_bytes
+            or len(self._pending) >= self._max_in_flight
+            or len(self._row) >= self._max_in_flight
+            or self._output.queued_bytes + self._row_bytes > self._output_limit_bytes
         )
 
     def submit(self, incoming: Incoming) -> None:
@@ -99,7 +101,7 @@ class RequestPipeline:
         if self._dialect.ordered:
             self._row.append(slot)
         try:
-            result = self._services.handler.handle(incoming.request, self._context)
+            result = self._handle(incoming.request, self._context)
         except Exception as error:  # noqa: BLE001 - logged and counted there, and the client is told
             self._fail(slot, error)
             return

@@ -70,11 +70,12 @@ class RequestStatistics:
     def count_response(self, response: Any) -> bool:
         """Count the errors that a typed response carries; whether there was any."""
         errors = errors_of(response)
-        for error in errors:
-            self.count_error(error)
         if not errors:
             self.errors[_NO_ERROR] += 1
-        return bool(errors)
+            return False
+        for error in errors:
+            self.count_error(error)
+        return True
 
     def quantile_ns(self, share: float) -> float:
         """An estimate of the duration that this share of all requests stayed within."""

@@ -18,10 +18,16 @@ from seglog.broker.storage.log_swap import remove_leftover_files
 from seglog.broker.storage.producer_entry import RetainedBatch
 from seglog.broker.storage.producer_state import AppendOrigin, TransactionMarker
 from seglog.broker.storage.replica_append import split_replicated
-from seglog.broker.storage.roll_policy import RollReason, segment_jitter_ms, should_roll
+from seglog.broker.storage.roll_policy import (
+    RollBounds,
+    RollReason,
+    roll_bounds,
+    segment_jitter_ms,
+    should_roll,
+)
 from seglog.broker.storage.segment import LogSegment
 from seglog.config.log_config import LogConfig
-from seglog.protocol.records.batch import BatchHeader, patch_offsets
+from seglog.protocol.records.batch import BatchHeader, assign_offsets
 from seglog.protocol.types import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
@@ -56,6 +62,8 @@ class LogWriter:
         self._producers = parts.producers
         self._reader = reader
         self._flusher = flusher
+        self._jitter_ms = 0
+        self._roll_bounds: RollBounds | None = None
         self.choose_jitter()
 
     def append_prepared(
@@ -81,8 +89,7 @@ class LogWriter:
         if leader_epoch != self._leader_epochs.latest_epoch:
             # Not written yet: until the next flush, recovery finds it in the batches.
             self._leader_epochs.note(leader_epoch, first_offset)
-        patch_offsets(view, first_offset, leader_epoch)
-        header = BatchHeader._make((first_offset, header[1], leader_epoch, *header[3:]))
+        header = assign_offsets(view, header, first_offset, leader_epoch)
         segment = self._segments.active
         position = segment.append(view, (header,))
         self._appended(segment, position, header, now_ms)
@@ -195,8 +202,18 @@ class LogWriter:
         now_ms: int,
         first_offset: int = 0,
     ) -> bool:
+        segment = self._segments.active
+        bounds = self._roll_bounds
+        if (
+            bounds is not None
+            and segment.size_bytes + incoming_bytes <= bounds.max_size_bytes
+            and last_offset <= bounds.max_offset
+            and max_timestamp_ms <= bounds.max_timestamp_ms
+            and not segment.is_index_full
+        ):
+            return False
         reason = should_roll(
-            self._segments.active,
+            segment,
             self.config,
             incoming_bytes=incoming_bytes,
             incoming_max_timestamp_ms=max_timestamp_ms,
@@ -205,6 +222,7 @@ class LogWriter:
             now_ms=now_ms,
         )
         if reason is None:
+            self._roll_bounds = roll_bounds(segment, self.config, self._jitter_ms)
             return False
         self.roll_to(max(first_offset, self._offsets.log_end), now_ms, reason)
         return True
@@ -237,6 +255,8 @@ class LogWriter:
         return created
 
     def choose_jitter(self) -> None:
+        """Take note that the active segment or the configuration is another one."""
+        self._roll_bounds = None
         self._jitter_ms = segment_jitter_ms(
             self.config, self._log_name, self._segments.active.base_offset
         )

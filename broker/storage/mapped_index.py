@@ -87,7 +87,9 @@ class MappedIndex:
     @property
     def is_full(self) -> bool:
         """Whether a further entry is refused (one slot of a time index is kept for the last)."""
-        return self.entries >= self.max_entries - self.RESERVED_ENTRIES
+        if not self._is_loaded:
+            self._load()
+        return self._entries >= self.max_entries - self.RESERVED_ENTRIES
 
     def exists(self) -> bool:
         """Whether the file is there."""

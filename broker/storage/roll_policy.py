@@ -10,7 +10,7 @@ files and a producer snapshot for each message. Size and index rolls are not hel
 
 import zlib
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from seglog.config.log_config import LogConfig
 from seglog.protocol.types import INT32_MAX
@@ -105,6 +105,30 @@ def should_roll(
     if segment.time_index.is_full:
         return RollReason.TIME_INDEX_FULL
     return None
+
+
+class RollBounds(NamedTuple):
+    """Within these a batch fits into a segment for sure, unless an index is full."""
+
+    max_size_bytes: int
+    max_offset: int
+    max_timestamp_ms: int
+
+
+def roll_bounds(segment: RollCandidate, config: LogConfig, jitter_ms: int) -> RollBounds | None:
+    """What an append compares with instead of asking `should_roll` anew each time.
+
+    They hold until the segment or the configuration is another one. None for a segment whose age
+    is judged by the wall clock.
+    """
+    first_ms = segment.first_batch_timestamp
+    if first_ms is None or first_ms < 0:
+        return None
+    return RollBounds(
+        config.segment_bytes,
+        segment.base_offset + INT32_MAX,
+        first_ms + effective_segment_ms(config) - jitter_ms,
+    )
 
 
 def is_overdue_for_compaction(segment: RollCandidate, config: LogConfig, now_ms: int) -> bool:

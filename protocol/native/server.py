@@ -95,10 +95,10 @@ class NativeServer:
                 cursor.finish()
             except ProtocolError as error:
                 return _refusal(correlation_id, ErrorCode.INVALID_REQUEST, str(error))
-        expects_response = not (api_key == _PRODUCE and request.acks == 0)
-        return IncomingRequest(
-            api_key, api_version, correlation_id, request, expects_response=expects_response
-        )
+        incoming = IncomingRequest(api_key, api_version, correlation_id, request)
+        if api_key == _PRODUCE and request.acks == 0:
+            incoming.expects_response = False
+        return incoming
 
     def encode(self, incoming: IncomingRequest, response: Any) -> Sequence[Part]:
         """Return the parts of the frame that answers ``incoming``."""

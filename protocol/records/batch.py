@@ -300,6 +300,15 @@ def patch_offsets(view: memoryview, base_offset: int, leader_epoch: int) -> None
     _INT32.pack_into(view, LEADER_EPOCH_POSITION, leader_epoch)
 
 
+def assign_offsets(
+    view: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
+) -> BatchHeader:
+    """``patch_offsets`` for a batch whose header is known; returns the header it has then."""
+    _INT64.pack_into(view, OFFSET_POSITION, base_offset)
+    _INT32.pack_into(view, LEADER_EPOCH_POSITION, leader_epoch)
+    return tuple.__new__(BatchHeader, (base_offset, header[1], leader_epoch, *header[3:]))
+
+
 def patch_timestamps(
     view: memoryview, timestamp_type: TimestampType, max_timestamp_ms: int
 ) -> bool:

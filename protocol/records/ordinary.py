@@ -1,17 +1,15 @@
 """The fast path of produce: one call that checks a batch which needs no second look."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from seglog.protocol.records import kernel
 from seglog.protocol.records.batch import BatchHeader
-from seglog.protocol.types import INT64_MAX, Buffer
+from seglog.protocol.types import Buffer
 
 if TYPE_CHECKING or not kernel.COMPILED:
     from seglog.protocol.records._pure_batches import header_if_ordinary
 else:
     from seglog.protocol._kernel import header_if_ordinary
-
-_INT64_MIN: Final = -(2**63)
 
 
 def ordinary_header(
@@ -22,16 +20,10 @@ def ordinary_header(
     Args:
         view: exactly one batch.
         require_keys: whether a record without key makes it special.
-        earliest_ms: the earliest legal timestamp; -1 is always legal.
-        latest_ms: the latest legal one.
+        earliest_ms: the earliest legal timestamp, within 64 bits; -1 is always legal.
+        latest_ms: the latest legal one, within 64 bits.
 
     Returns:
         None if anything about the batch is unusual or wrong: ``inspect_batch`` tells what.
     """
-    return header_if_ordinary(
-        view,
-        BatchHeader,
-        require_keys,
-        max(earliest_ms, _INT64_MIN),
-        min(latest_ms, INT64_MAX),
-    )
+    return header_if_ordinary(view, BatchHeader, require_keys, earliest_ms, latest_ms)

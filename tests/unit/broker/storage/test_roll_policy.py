@@ -1,10 +1,12 @@
 """When the active segment is sealed."""
 
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from seglog.broker.storage.roll_policy import (
     RollReason,
     effective_segment_ms,
+    roll_bounds,
     segment_jitter_ms,
     should_roll,
 )
@@ -128,3 +130,35 @@ def test_jitter_stays_within_its_bound_and_differs_between_logs() -> None:
     assert len(set(jitters)) > 40
     short = replace(config, segment_ms=10)
     assert all(segment_jitter_ms(short, f"t-{number}", 0) < 10 for number in range(50))
+
+
+def test_batch_within_the_bounds_never_rolls() -> None:
+    """ROLL-1: what is decided by comparing with bounds is what asking anew would decide."""
+    segment = Segment(base_offset=1000, size_bytes=500, first_batch_timestamp=NOW_MS)
+    for jitter_ms in (0, 500):
+        bounds = roll_bounds(segment, CONFIG, jitter_ms)
+        assert bounds is not None
+        for room, offset, timestamp_ms in product(
+            (bounds.max_size_bytes - 500, bounds.max_size_bytes - 499),
+            (bounds.max_offset, bounds.max_offset + 1),
+            (bounds.max_timestamp_ms, bounds.max_timestamp_ms + 1),
+        ):
+            decision = decide(
+                segment,
+                incoming_bytes=room,
+                timestamp_ms=timestamp_ms,
+                last_offset=offset,
+                jitter_ms=jitter_ms,
+            )
+            is_within = (
+                room + 500 <= bounds.max_size_bytes
+                and offset <= bounds.max_offset
+                and timestamp_ms <= bounds.max_timestamp_ms
+            )
+            assert (decision is None) == is_within
+
+
+def test_segment_that_ages_by_the_clock_has_no_bounds() -> None:
+    """ROLL-3: whether it rolls is another question each millisecond."""
+    assert roll_bounds(Segment(first_batch_timestamp=None, size_bytes=0), CONFIG, 0) is None
+    assert roll_bounds(Segment(first_batch_timestamp=-1), CONFIG, 0) is None
