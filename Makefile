@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
 SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
-.PHONY: install kernel check fix test demo bench clean
+.PHONY: install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
 
 install: $(STAMP)
 
@@ -39,7 +39,7 @@ fix: $(STAMP)
 	$(BIN)/ruff format $(SOURCES)
 
 test: $(STAMP)
-	$(PYTEST)
+	$(PYTEST) --ignore=tests/spark
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -47,6 +47,23 @@ demo: $(STAMP)
 # Prints figures; takes about ten minutes. Named ones alone: make bench ONLY="broker_frames".
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ONLY)
+
+# Spark is large and needs Java 17 or newer, so only these targets install it.
+# Another version: make test-spark PYSPARK="pyspark==4.2.*"
+PYSPARK ?= pyspark>=4.2,<5
+
+spark: $(STAMP)
+	$(BIN)/python -m pip install --quiet "$(PYSPARK)" "pyarrow>=18"
+
+# One process: its tests share one session.
+test-spark: spark
+	$(BIN)/python -m pytest -q tests/spark
+
+demo-spark: spark
+	$(BIN)/python -m examples.spark_demo
+
+bench-spark: spark
+	$(BIN)/python -m benchmarks.spark_read
 
 clean:
 	rm -rf $(VENV) build dist protocol/_kernel*.c protocol/_kernel*.so
