@@ -144,6 +144,10 @@ class Cluster:
                     raise
             await asyncio.sleep(pause_s)
 
+    def add_broker(self, node_id: int, host: str, port: int) -> None:
+        """A broker that is named outside of metadata, such as a coordinator."""
+        self._brokers.setdefault(node_id, Address(host, port))
+
     async def _connect_to(self, node_id: int, timeout_s: float) -> BrokerConnection:
         address = self._brokers.get(node_id)
         if address is None:
@@ -262,6 +266,19 @@ class Cluster:
                 await asyncio.sleep(self._backoff.delay_s(attempt))
         self._watched.add(name)
         return known
+
+    async def watch(self, names: Iterable[str], timeout_s: float) -> None:
+        """Keep the metadata of these topics up to date from now on; they need not exist yet.
+
+        Raises:
+            ClientTimeoutError, BrokerConnectionError: they could not be asked for in time.
+        """
+        added = frozenset(names) - self._watched
+        if not added:
+            return
+        self._watched |= added
+        request = MetadataRequest(topics=sorted(added), allow_auto_topic_creation=False)
+        self._learn(await self.retry(request, timeout_s), sorted(added))
 
     async def refresh(self, timeout_s: float) -> None:
         """Ask for the watched topics and take over what comes back."""

@@ -5,13 +5,14 @@ type checkers; a test holds the two together.
 """
 
 import dataclasses
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 from seglog.clients.errors import ConfigurationError
 from seglog.protocol.compression import Codec
-from seglog.protocol.types import Acks, IsolationLevel
+from seglog.protocol.types import INT32_MAX, Acks, IsolationLevel
 
 DEFAULT_PORT: Final = 9092
 MAX_FETCH_BYTES: Final = 2**31 - 1
@@ -22,6 +23,7 @@ AcksOption = Literal[0, 1, -1, "all"]
 CompressionOption = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 IsolationOption = Literal["read_uncommitted", "read_committed"]
 ResetOption = Literal["earliest", "latest", "error"]
+AssignorOption = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
 class Address(NamedTuple):
@@ -108,6 +110,14 @@ class ConsumerOptions(ClientOptions, total=False):
     partition_fetch_bytes: int
     prefetch_bytes: int
     check_crcs: bool
+    group: str | None
+    group_instance_id: str | None
+    assignors: Sequence[AssignorOption]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    auto_commit: bool
+    auto_commit_interval_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +233,8 @@ class ConsumerConfig(ClientConfig):
 
     Attributes:
         offset_reset: where to go on if the position does not exist (any more): "earliest",
-            "latest", or "error" to raise ``OffsetOutOfRangeError``.
+            "latest", or "error" to raise ``OffsetOutOfRangeError``; in a group also where to
+            begin if nothing is committed, with "error" that raises ``NoCommittedOffsetError``.
         isolation: "read_committed" leaves out records of aborted and undecided transactions.
         fetch_min_bytes: the broker waits for so much, up to ``fetch_max_wait_ms``.
         fetch_max_wait_ms: longest wait of the broker.
@@ -232,6 +243,19 @@ class ConsumerConfig(ClientConfig):
         prefetch_bytes: bound on what is fetched ahead of the application; exceeded by at most
             one answer for each request that is under way.
         check_crcs: whether the checksum of every batch is verified.
+        group: of consumers that share the partitions of their topics, and remember how far they
+            have come. A consumer of chosen partitions only uses its committed offsets.
+        group_instance_id: the lasting name of a static member: when it comes back within its
+            session it gets what it had, and nobody else notices.
+        assignors: who decides which member reads what, the preferred one first. With
+            "cooperative-sticky" alone members read on through a rebalance.
+        session_timeout_ms: how long a member may not be heard of before it counts as dead.
+        heartbeat_interval_ms: pause between two signs of life; they are given in the background.
+        max_poll_interval_ms: how long the application may take until it reads on; then its
+            partitions go to others. A rebalance waits for a member as long.
+        auto_commit: whether positions are committed by themselves. Only what the application has
+            done with counts: a record is, once the next one is asked for.
+        auto_commit_interval_ms: pause between two such commits.
     """
 
     offset_reset: ResetOption = "earliest"
@@ -242,6 +266,14 @@ class ConsumerConfig(ClientConfig):
     partition_fetch_bytes: int = 1_048_576
     prefetch_bytes: int = 16_777_216
     check_crcs: bool = True
+    group: str | None = None
+    group_instance_id: str | None = None
+    assignors: Sequence[AssignorOption] = ("range", "cooperative-sticky")
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -252,11 +284,29 @@ class ConsumerConfig(ClientConfig):
         _check_range(self, "fetch_max_bytes", 1, MAX_FETCH_BYTES)
         _check_range(self, "partition_fetch_bytes", 1, MAX_FETCH_BYTES)
         _check_range(self, "prefetch_bytes", 1)
+        _check_group(self)
 
     @property
     def isolation_level(self) -> IsolationLevel:
         """``isolation`` as it travels."""
         return _ISOLATION_LEVELS[self.isolation]
+
+
+def _check_group(config: ConsumerConfig) -> None:
+    _check_name(config, "group")
+    _check_name(config, "group_instance_id")
+    if config.group_instance_id is not None and config.group is None:
+        raise ConfigurationError("group_instance_id names a member of a group: which one?")
+    assignors = config.assignors
+    if isinstance(assignors, str) or not assignors or len(set(assignors)) < len(assignors):
+        raise ConfigurationError(f"assignors={assignors!r}: expected different names in a sequence")
+    for name in assignors:
+        _check_choice("assignors", name, typing.get_args(AssignorOption))
+    _check_range(config, "session_timeout_ms", 1, INT32_MAX)
+    _check_range(config, "heartbeat_interval_ms", 1, max(1, config.session_timeout_ms - 1))
+    _check_range(config, "max_poll_interval_ms", 1, INT32_MAX)
+    _check_choice("auto_commit", config.auto_commit, (True, False))
+    _check_range(config, "auto_commit_interval_ms", 1)
 
 
 _CODECS: Final[dict[str, Codec]] = {
@@ -292,6 +342,12 @@ def _check_range(config: ClientConfig, name: str, low: int, high: int | None = N
     if type(value) is not int or value < low or (high is not None and value > high):
         allowed = f"at least {low}" if high is None else f"from {low} to {high}"
         raise ConfigurationError(f"{name}={value!r}: expected an integer, {allowed}")
+
+
+def _check_name(config: ClientConfig, name: str) -> None:
+    value = getattr(config, name)
+    if value is not None and (type(value) is not str or not value):
+        raise ConfigurationError(f"{name}={value!r}: expected a name, or None")
 
 
 def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:

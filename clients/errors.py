@@ -14,13 +14,14 @@
     |   +-- FlushTimeoutError         flush() was given too little time
     +-- CorruptRecordError        fetched record bytes fail their checksum or make no sense
     +-- RecordsDroppedError       records were given up when a producer was closed
+    +-- NoCommittedOffsetError    a group has no offset for a partition, and none is to be assumed
     +-- BrokerError               the broker refused; ``code`` is its answer
         +-- one class for each code that people handle, see BROKER_ERRORS
 
 Wire codes become exceptions in ``broker_error`` only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from seglog.protocol.errors import ErrorCode, SeglogError
@@ -132,6 +133,20 @@ class RecordsDroppedError(ClientError):
     def __init__(self, dropped: int) -> None:
         super().__init__(f"{dropped} records were not acknowledged and are dropped")
         self.dropped = dropped
+
+
+class NoCommittedOffsetError(ClientError):
+    """Nothing is committed for a partition, and ``offset_reset`` is "error".
+
+    Args:
+        group: whose offset is missing.
+        partition: for which partition; ``seek`` says where to begin.
+    """
+
+    def __init__(self, group: str, partition: TopicPartition) -> None:
+        super().__init__(f"group {group} has no committed offset for {partition}")
+        self.group = group
+        self.partition = partition
 
 
 class BrokerError(ClientError):
@@ -284,6 +299,87 @@ class ProducerFencedError(BrokerError):
     default_code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+class CommitFailedError(BrokerError):
+    """Offsets are not committed: the consumer is no member of its group (any more).
+
+    Its partitions may be with others, who begin at the last committed offsets.
+    """
+
+    default_code = ErrorCode.ILLEGAL_GENERATION
+
+
+class RebalanceInProgressError(BrokerError):
+    """The group is just dividing its partitions; read on, and try again."""
+
+    default_code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class OffsetCommitError(BrokerError):
+    """Some offsets are not committed, the others are.
+
+    Args:
+        errors: why not, by partition.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: ErrorCode | None = None,
+        *,
+        errors: Mapping[TopicPartition, BrokerError] | None = None,
+    ) -> None:
+        super().__init__(message, code)
+        self.errors = dict(errors or {})
+
+
+class OffsetMetadataTooLargeError(BrokerError):
+    """The text that goes with an offset is over the broker's limit."""
+
+    default_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+class FencedInstanceIdError(BrokerError):
+    """Another consumer has joined the group under the same ``group_instance_id``."""
+
+    default_code = ErrorCode.FENCED_INSTANCE_ID
+
+
+class GroupFullError(BrokerError):
+    """The group has as many members as the broker allows."""
+
+    default_code = ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+class InconsistentGroupProtocolError(BrokerError):
+    """The members of the group have no assignor in common with this one."""
+
+    default_code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+class InvalidSessionTimeoutError(BrokerError):
+    """The broker does not allow a session of this length."""
+
+    default_code = ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+class InvalidGroupIdError(BrokerError):
+    """The broker does not allow a group of this name."""
+
+    default_code = ErrorCode.INVALID_GROUP_ID
+
+
+class GroupNotEmptyError(BrokerError):
+    """The group has members, so it can neither be deleted nor have its offsets changed."""
+
+    default_code = ErrorCode.NON_EMPTY_GROUP
+
+
+class GroupNotFoundError(BrokerError):
+    """There is no such group."""
+
+    default_code = ErrorCode.GROUP_ID_NOT_FOUND
+
+
 class StorageError(BrokerError):
     """The broker cannot write or read its disk."""
 
@@ -332,6 +428,16 @@ BROKER_ERRORS: Final = _by_code(
     OutOfOrderSequenceError,
     UnknownProducerIdError,
     ProducerFencedError,
+    CommitFailedError,
+    RebalanceInProgressError,
+    OffsetMetadataTooLargeError,
+    FencedInstanceIdError,
+    GroupFullError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+    InvalidGroupIdError,
+    GroupNotEmptyError,
+    GroupNotFoundError,
     StorageError,
     NotEnoughReplicasError,
     AuthorizationError,

@@ -16,6 +16,17 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
 
 
+class OffsetAndMetadata(NamedTuple):
+    """An offset to commit or committed: that of the next record to read, and a word about it.
+
+    ``leader_epoch`` is that of the record before it, -1 where it is not known.
+    """
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
 class OffsetAndTimestamp(NamedTuple):
     """An offset that was found; ``timestamp_ms`` is -1 where the question was not about time."""
 

@@ -17,7 +17,7 @@ from seglog.clients.errors import (
     UnknownTopicOrPartitionError,
     broker_error,
 )
-from seglog.clients.models import OffsetAndTimestamp
+from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp
 from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     FetchPartition,
@@ -30,6 +30,7 @@ from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.types import (
     EARLIEST_TIMESTAMP,
+    INT64_MAX,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     IsolationLevel,
@@ -275,3 +276,20 @@ def _take_over(
 def checked_mapping(questions: ByPartition[TimeSpec]) -> dict[TopicPartition, TimeSpec]:
     """Questions by pairs, as callers write them, by ``TopicPartition``."""
     return {as_partition(partition): spec for partition, spec in questions.items()}
+
+
+def checked_offsets(
+    offsets: ByPartition[int | OffsetAndMetadata],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, as callers write them, by ``TopicPartition``.
+
+    Raises:
+        ConfigurationError: an offset that is none.
+    """
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, each in offsets.items():
+        committed = each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+        if type(committed.offset) is not int or abs(committed.offset) > INT64_MAX:
+            raise ConfigurationError(f"{partition}: {each!r} is no offset")
+        checked[as_partition(partition)] = committed
+    return checked

@@ -1,115 +1,67 @@
-"""``AsyncConsumer``: reads records in order, from wherever one likes."""
+"""``AsyncConsumer``: reads records in order, from wherever one likes, alone or in a group."""
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Final, Self
 
-from seglog.clients.cluster import Cluster
-from seglog.clients.config import ConsumerConfig, ConsumerOptions, make_config
-from seglog.clients.consumer.fetcher import Fetcher
-from seglog.clients.consumer.starts import (
-    End,
-    Offset,
-    Start,
-    Subscription,
-    TopicsLike,
-    parse_subscription,
-    place_of,
-)
-from seglog.clients.consumer.state import Chunk, PartitionState
-from seglog.clients.consumer.stream import RecordStream
-from seglog.clients.errors import (
-    ClientClosedError,
-    ConfigurationError,
-    UnknownTopicOrPartitionError,
-)
-from seglog.clients.models import OffsetAndTimestamp
+from seglog.clients.consumer.core import CLOSE_TIMEOUT_S, ConsumerCore
+from seglog.clients.consumer.starts import Offset, Start, TopicsLike, place_of
+from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp
 from seglog.clients.offsets import (
     ByPartition,
     PartitionLike,
     TimeSpec,
     as_partition,
     checked_mapping,
+    checked_offsets,
 )
 from seglog.protocol.records.record import Record
 from seglog.protocol.types import TopicPartition
 
 READ_TIMEOUT_S: Final = 1.0
 READ_RECORDS: Final = 500
-READ_GRACE_S: Final = 0.01
-"""How long ``read`` waits for more when it has got all that it knows of: the answer to the next
-fetch, which is on its way already, would be there by then."""
 
 
-class AsyncConsumer:
+class AsyncConsumer(ConsumerCore):
     """Reads the records of topics or of chosen partitions.
 
     Iterating yields each record as it comes, without end unless ``stop_at_end`` is set. Lost
     connections and restarts of the broker are waited out. Use it as ``async with``, or call
     ``start`` and ``close``. One task reads at a time.
 
+    With ``group`` the partitions of the topics are shared with the other members of that group, and
+    reading begins where the group has committed. Partitions come and go while the application
+    reads; one that takes longer than ``max_poll_interval_ms`` loses them to others.
+
     Args:
         bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
         topics: a topic, topics, ``(topic, partition)`` pairs, or a mapping from such pairs to
-            where to begin in each (an integer is an offset there).
+            where to begin in each (an integer is an offset there); in a group also a compiled
+            pattern that whole names of topics match.
         start: where to begin: "earliest", "latest", a time (ms since the epoch or a datetime), an
             ``Offset``, or ``Last(n)`` records of each partition. Partitions that are added to a
-            topic later are read from their first record.
+            topic later are read from their first record. In a group it only counts where nothing
+            is committed. None is "latest", and in a group what ``offset_reset`` says.
         stop_at_end: end when everything is read that was there at the start.
+        listener: is told when partitions come and go.
         **options: see ``ConsumerConfig``.
 
     Raises:
         ConfigurationError: an argument that cannot be right.
     """
 
-    def __init__(
+    async def close(
         self,
-        bootstrap_servers: str | Iterable[str],
-        topics: TopicsLike = (),
-        *,
-        start: Start = "latest",
-        stop_at_end: bool = False,
-        **options: Unpack[ConsumerOptions],
+        timeout: float = CLOSE_TIMEOUT_S,  # noqa: ASYNC109 - disconnects all the same then
     ) -> None:
-        self.config = make_config(ConsumerConfig, options)
-        self.cluster = Cluster(bootstrap_servers, self.config)
-        self.stream = RecordStream(
-            check_crcs=self.config.check_crcs,
-            on_consumed=lambda chunk: self._tell_fetcher(Fetcher.consumed, chunk),
-            on_broken=lambda chunk: self._tell_fetcher(Fetcher.restart, chunk),
-        )
-        self._subscription = parse_subscription(topics, start)
-        self._stop_at_end = stop_at_end
-        self._arrived = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread_id = 0
-        self._fetcher: Fetcher | None = None
-        self._is_closed = False
+        """Disconnect; idempotent. A reader that waits gets ``ClientClosedError``.
 
-    async def start(self) -> Self:
-        """Connect, and find out where to begin; idempotent.
+        In a group, commit positions before (with ``auto_commit``) and leave.
 
-        Raises:
-            BrokerUnreachableError: none of the bootstrap servers answers; names host and port.
-            UnknownTopicOrPartitionError: a topic or partition does not exist.
+        Args:
+            timeout: seconds for that.
         """
-        await self.cluster.start()
-        if self._fetcher is None:
-            self._loop = asyncio.get_running_loop()
-            self._thread_id = threading.get_ident()
-            self._fetcher = Fetcher(self.config, self.cluster, self._put, self._arrived.set)
-            self.cluster.add_listener(self._follow_topics)
-            self.cluster.tasks.spawn(self._fetcher.run(), "seglog-fetcher")
-            await self._begin(self._subscription)
-        return self
-
-    async def close(self) -> None:
-        """Disconnect; idempotent. A reader that waits gets ``ClientClosedError``."""
-        self._is_closed = True
-        self._arrived.set()
-        await self.cluster.close()
+        await self.shut(timeout, is_done=True)
 
     async def __aenter__(self) -> Self:
         try:
@@ -124,20 +76,20 @@ class AsyncConsumer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        # What the last record was to do may have failed: that one is not committed.
+        await self.shut(CLOSE_TIMEOUT_S, is_done=kind is None)
 
     # What is read.
 
-    async def subscribe(self, topics: TopicsLike, start: Start = "latest") -> None:
+    async def subscribe(self, topics: TopicsLike, start: Start | None = None) -> None:
         """Read something else from now on; see the class for both arguments."""
-        fetcher = self._started()
-        for state in fetcher.states.values():
-            state.move_to(Offset(0))
-            self.stream.discard(state)
-        fetcher.states.clear()
+        partitions = self._started()
+        subscription = self._parse(topics, start)
+        await self._end_session(CLOSE_TIMEOUT_S, is_done=True)
+        partitions.end(list(partitions.states))
         self.cluster.unwatch([*self.cluster.topics])
-        self._subscription = parse_subscription(topics, start)
-        await self._begin(self._subscription)
+        self._subscription = subscription
+        await self._begin()
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -147,13 +99,13 @@ class AsyncConsumer:
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Stop fetching these partitions until ``resume``; what is fetched already still comes."""
         for partition in partitions:
-            self._state(partition).is_paused = True
+            self._started().state_of(partition).is_paused = True
 
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Go on with partitions that were paused."""
         for partition in partitions:
-            self._state(partition).is_paused = False
-        self._started().wake()
+            self._started().state_of(partition).is_paused = False
+        self._fetching().wake()
 
     # Reading.
 
@@ -162,6 +114,7 @@ class AsyncConsumer:
 
         Raises:
             OffsetOutOfRangeError: the position is not there and ``offset_reset`` is "error".
+            NoCommittedOffsetError: the group has none, and ``offset_reset`` is "error".
             CorruptRecordError: fetched bytes are damaged.
             BrokerError: the broker refuses for a reason that does not pass.
         """
@@ -170,7 +123,11 @@ class AsyncConsumer:
         while True:
             for record in stream.current:
                 yield record
-            if not stream.load() and not await self.wait_for_data():
+                if stream.attention:
+                    break
+            if self.poll():
+                await self.serve_group()
+            elif not stream.load() and not await self.wait_for_data():
                 return
 
     async def until_end(self) -> AsyncIterator[Record]:
@@ -202,40 +159,46 @@ class AsyncConsumer:
         Raises:
             The same as iterating.
         """
-        records: list[Record] = []
-        self.stream.take(records, max_records)
-        loop = asyncio.get_running_loop()
-        deadline_s = None if timeout is None else loop.time() + timeout
-        while len(records) < max_records and not self.stream.has_error:
-            until_s = deadline_s
-            if records and self._is_caught_up:
-                grace_s = loop.time() + READ_GRACE_S
-                until_s = grace_s if until_s is None else min(until_s, grace_s)
-            try:
-                async with asyncio.timeout_at(until_s):
-                    if not await self.wait_for_data():
-                        break
-            except TimeoutError:
-                break
-            self.stream.take(records, max_records)
-        return records
+        deadline_s = self.deadline_s(timeout)
+        while True:
+            if self.poll():
+                await self.serve_group()
+            else:
+                records = await self.read_some(max_records, deadline_s)
+                if records is not None:
+                    return records
 
-    @property
-    def _is_caught_up(self) -> bool:
-        return all(state.is_caught_up for state in self._started().states.values())
+    # What the group has committed.
 
-    async def wait_for_data(self) -> bool:
-        """Wait until there is something to load; False when the end is reached."""
-        fetcher = self._started()
-        while not self.stream.has_chunks:
-            if self._is_closed:
-                raise ClientClosedError("the consumer is closed")
-            states = fetcher.states.values()
-            if states and all(state.is_at_stop for state in states):
-                return False
-            self._arrived.clear()
-            await self._arrived.wait()
-        return True
+    async def commit(
+        self,
+        offsets: ByPartition[int | OffsetAndMetadata] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - several requests share it
+    ) -> None:
+        """Store how far the group has come.
+
+        Args:
+            offsets: of each partition the offset of the next record to read; None takes that of
+                everything that this consumer has given out.
+            timeout: seconds; None is ``request_timeout_ms``.
+
+        Raises:
+            CommitFailedError: the consumer is no member of the group (any more).
+            RebalanceInProgressError: the group did not settle in time; read on and try again.
+            OffsetCommitError: some offsets are not stored, the others are.
+            ConfigurationError: the consumer has no group.
+        """
+        group = self._grouped()
+        chosen = self._started().positions() if offsets is None else checked_offsets(offsets)
+        await group.commit(chosen, self._timeout_s if timeout is None else timeout)
+
+    async def committed(
+        self, partitions: Iterable[PartitionLike] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for partitions (None: for those that are read)."""
+        group = self._grouped()
+        wanted = self._started().states if partitions is None else map(as_partition, partitions)
+        return await group.committed(list(wanted), self._timeout_s)
 
     # Positions.
 
@@ -249,20 +212,20 @@ class AsyncConsumer:
         Raises:
             ConfigurationError: the partition is not read by this consumer.
         """
-        fetcher = self._started()
-        state = self._state(partition)
+        fetcher = self._fetching()
+        state = self._started().state_of(partition)
         place = place_of(start, integer_is_offset=True)
         state.move_to(place)
         self.stream.discard(state)
         if isinstance(place, Offset):
             state.begin_at(place.offset)
         else:
-            await fetcher.resolve([state], self.config.request_timeout_ms / 1000)
+            await fetcher.resolve([state], self._timeout_s)
         fetcher.wake()
 
     async def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that this consumer will give out of a partition."""
-        state = self._state(partition)
+        state = self._started().state_of(partition)
         while state.place is not None:
             self._arrived.clear()
             await self._arrived.wait()
@@ -273,8 +236,7 @@ class AsyncConsumer:
         self, times: ByPartition[TimeSpec]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after a time (ms or datetime) in each partition; None if none."""
-        timeout_s = self.config.request_timeout_ms / 1000
-        return await self._started().finder.find(checked_mapping(times), timeout_s)
+        return await self._fetching().finder.find(checked_mapping(times), self._timeout_s)
 
     async def beginning_offsets(
         self, partitions: Iterable[PartitionLike] | None = None
@@ -291,98 +253,13 @@ class AsyncConsumer:
     async def _special_offsets(
         self, partitions: Iterable[PartitionLike] | None, spec: TimeSpec
     ) -> dict[TopicPartition, int]:
-        fetcher = self._started()
-        wanted = fetcher.states if partitions is None else map(as_partition, partitions)
-        answers = await fetcher.finder.find(
-            dict.fromkeys(wanted, spec), self.config.request_timeout_ms / 1000
-        )
-        return {
-            partition: answer.offset for partition, answer in answers.items() if answer is not None
-        }
-
-    # The end at which reading stops.
+        wanted = self._started().states if partitions is None else map(as_partition, partitions)
+        return await self._started().ends(list(wanted), spec)
 
     async def stop_at_present_end(self) -> None:
         """Let reading end where the partitions end now."""
-        fetcher = self._started()
-        ends = await self.end_offsets()
-        for partition, end in ends.items():
-            fetcher.states[partition].stop_offset = end
+        await self._started().stop_at_present_end()
 
     def forget_end(self) -> None:
         """Let reading go on beyond the end that was set."""
-        fetcher = self._started()
-        for state in fetcher.states.values():
-            if state.stop_offset is None:
-                continue
-            state.stop_offset = None
-            if state.place is None:
-                # What was fetched beyond the end has been thrown away.
-                position = self.stream.position(state)
-                state.rewind(position)
-                self.stream.discard(state)
-        fetcher.wake()
-
-    async def _begin(self, subscription: Subscription) -> None:
-        fetcher = self._started()
-        timeout_s = self.config.request_timeout_ms / 1000
-        places = dict(subscription.partitions)
-        for name in subscription.topics:
-            known = await self.cluster.find_topic(name, timeout_s)
-            for number in range(known.partition_count):
-                places[TopicPartition(name, number)] = subscription.place
-        states = [PartitionState(partition, place) for partition, place in places.items()]
-        await fetcher.resolve(states, timeout_s)
-        for state in states:
-            known = await self.cluster.find_topic(state.partition.topic, timeout_s)
-            if state.partition.partition >= known.partition_count:
-                raise UnknownTopicOrPartitionError(
-                    f"topic {known.name} has {known.partition_count} partitions, "
-                    f"no {state.partition.partition}"
-                )
-            fetcher.states[state.partition] = state
-        if self._stop_at_end:
-            await self.stop_at_present_end()
-        fetcher.wake()
-
-    def _follow_topics(self) -> None:
-        """Metadata is new: read partitions that were added, from their first record."""
-        fetcher = self._fetcher
-        if fetcher is None:
-            return
-        for name in self._subscription.topics:
-            known = self.cluster.topics.get(name)
-            has_begun = TopicPartition(name, 0) in fetcher.states
-            if known is None or not has_begun or self._stop_at_end:
-                continue
-            for number in range(known.partition_count):
-                partition = TopicPartition(name, number)
-                if partition not in fetcher.states:
-                    fetcher.states[partition] = PartitionState(partition, End.EARLIEST)
-        fetcher.wake()
-
-    def _put(self, chunk: Chunk) -> None:
-        self.stream.put(chunk)
-        self._arrived.set()
-
-    def _tell_fetcher(self, method: Any, chunk: Chunk) -> None:
-        fetcher, loop = self._fetcher, self._loop
-        if fetcher is None or loop is None or loop.is_closed():
-            return
-        if threading.get_ident() == self._thread_id:
-            method(fetcher, chunk)
-        else:
-            loop.call_soon_threadsafe(method, fetcher, chunk)
-
-    def _started(self) -> Fetcher:
-        if self._is_closed:
-            raise ClientClosedError("the consumer is closed")
-        if self._fetcher is None:
-            raise ClientClosedError("the consumer is not started")
-        return self._fetcher
-
-    def _state(self, partition: PartitionLike) -> PartitionState:
-        state = self._started().states.get(as_partition(partition))
-        if state is None:
-            raise ConfigurationError(f"{partition} is not read by this consumer")
-        return state
+        self._started().forget_end(stops_at_end=self._stop_at_end)

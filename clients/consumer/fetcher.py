@@ -11,12 +11,13 @@ from typing import Final
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig
-from seglog.clients.consumer.starts import End, Last, Offset, Timestamp
+from seglog.clients.consumer.starts import End, Last, Nowhere, Offset, Timestamp
 from seglog.clients.consumer.state import UNKNOWN, Chunk, PartitionState
 from seglog.clients.errors import (
     BrokerError,
     ClientError,
     CorruptRecordError,
+    NoCommittedOffsetError,
     OffsetOutOfRangeError,
     broker_error,
 )
@@ -110,6 +111,7 @@ class Fetcher:
         Raises:
             UnknownTopicOrPartitionError: one does not exist.
             ClientTimeoutError, BrokerConnectionError: not found out in time.
+            NoCommittedOffsetError: there is nothing to begin at.
         """
         places = {state.partition: (state, state.generation, state.place) for state in states}
         questions: dict[TopicPartition, TimeSpec] = {}
@@ -119,6 +121,8 @@ class Fetcher:
                 offsets[partition] = place.offset
             elif isinstance(place, Last):
                 offsets[partition] = await self.finder.find_last(partition, place.count, timeout_s)
+            elif isinstance(place, Nowhere):
+                raise NoCommittedOffsetError(place.group, partition)
             elif place is not None:
                 questions[partition] = _question_of(place)
         answers = await self.finder.find(questions, timeout_s)
@@ -142,6 +146,9 @@ class Fetcher:
         generation = state.generation
         try:
             await self.resolve([state], self._config.request_timeout_ms / 1000)
+        except NoCommittedOffsetError as error:
+            if state.generation == generation:
+                self._halt(state, error)
         except (ClientError, TimeoutError) as error:
             self._cluster.warn(
                 "consumer: where to begin in %s: %s; trying again", state.partition, error

@@ -1,5 +1,6 @@
 """Where reading begins: what an application may say, and what it means for each partition."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,8 +36,8 @@ class Last:
 Start = Literal["earliest", "latest"] | int | datetime | Timestamp | Offset | Last
 """Where to begin. A bare integer is a time in ms where it is said for all partitions, and an offset
 where it is said for one."""
-TopicsLike = str | Iterable[str] | Iterable[PartitionLike] | ByPartition[Start]
-"""Topics, partitions, or partitions with where to begin in each."""
+TopicsLike = str | re.Pattern[str] | Iterable[str] | Iterable[PartitionLike] | ByPartition[Start]
+"""Topics, what their names match, partitions, or partitions with where to begin in each."""
 
 
 class End(Enum):
@@ -46,7 +47,20 @@ class End(Enum):
     LATEST = "latest"
 
 
-Place = End | Offset | Timestamp | Last
+class Nowhere:
+    """There is nothing to begin at: the application wants to be told.
+
+    Args:
+        group: which has no committed offset.
+    """
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+
+Place = End | Offset | Timestamp | Last | Nowhere
 """A start without anything left to interpret."""
 
 _ENDS: Final = {end.value: end for end in End}
@@ -79,24 +93,45 @@ def place_of(start: Start, *, integer_is_offset: bool) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What to read: whole topics from ``place`` on, or chosen partitions each from its own."""
+    """What to read: whole topics from ``place`` on, or chosen partitions each from its own.
+
+    With a ``pattern``, the topics whose whole names match it. In a group, chosen partitions with
+    None for a place begin at the committed offset.
+    """
 
     topics: tuple[str, ...]
-    partitions: Mapping[TopicPartition, Place]
+    partitions: Mapping[TopicPartition, Place | None]
     place: Place
+    pattern: re.Pattern[str] | None = None
 
 
-def parse_subscription(topics: TopicsLike, start: Start) -> Subscription:
+def default_place(group: str | None, offset_reset: str) -> Place:
+    """Where to begin if nothing is said about it, and in a group nothing is committed."""
+    if group is None:
+        return End.LATEST
+    return Nowhere(group) if offset_reset == "error" else End(offset_reset)
+
+
+def parse_subscription(
+    topics: TopicsLike, start: Start | None, *, group: str | None = None, offset_reset: str = ""
+) -> Subscription:
     """Read what an application said.
 
     Raises:
-        ConfigurationError: neither topics nor partitions, or both.
+        ConfigurationError: neither topics nor partitions, or both; a pattern without a group.
     """
-    place = place_of(start, integer_is_offset=False)
+    if start is None:
+        place = default_place(group, offset_reset)
+    else:
+        place = place_of(start, integer_is_offset=False)
     if isinstance(topics, str):
         return Subscription((topics,), {}, place)
+    if isinstance(topics, re.Pattern):
+        if group is None:
+            raise ConfigurationError(f"{topics.pattern!r}: only a group can read what matches")
+        return Subscription((), {}, place, topics)
     if isinstance(topics, Mapping):
-        places = {
+        places: dict[TopicPartition, Place | None] = {
             as_partition(partition): place_of(each, integer_is_offset=True)
             for partition, each in topics.items()
         }
@@ -110,4 +145,5 @@ def parse_subscription(topics: TopicsLike, start: Start) -> Subscription:
             partitions.append(as_partition(item))
     if names and partitions:
         raise ConfigurationError("topics and partitions cannot be mixed in one subscription")
-    return Subscription(tuple(dict.fromkeys(names)), dict.fromkeys(partitions, place), place)
+    chosen = dict.fromkeys(partitions, None if group is not None else place)
+    return Subscription(tuple(dict.fromkeys(names)), chosen, place)

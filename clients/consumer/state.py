@@ -14,9 +14,10 @@ class PartitionState:
     """One partition that is read.
 
     ``fetch_offset`` is what will be asked for next, ``position`` what the application gets next;
-    what lies between is buffered. A change of ``generation`` (seek, reset) makes everything that
+    what lies between is buffered. Everything before ``settled`` the application has done with, as
+    far as can be known. A change of ``generation`` (seek, reset) makes everything that
     was asked for before void, and so does ``broken_generation`` for that one. The loop's thread
-    owns all but ``position`` and ``broken_generation``, which belong to whoever reads.
+    owns all but ``position``, ``settled`` and ``broken_generation``, which belong to whoever reads.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class PartitionState:
         "place",
         "position",
         "retry_at_s",
+        "settled",
         "stop_offset",
     )
 
@@ -44,6 +46,7 @@ class PartitionState:
         self.broken_generation = UNKNOWN
         self.fetch_offset = UNKNOWN
         self.position = UNKNOWN
+        self.settled = UNKNOWN
         self.high_watermark = UNKNOWN
         self.stop_offset: int | None = None
         self.buffered_bytes = 0
@@ -59,6 +62,7 @@ class PartitionState:
         self.place = place
         self.fetch_offset = UNKNOWN
         self.position = UNKNOWN
+        self.settled = UNKNOWN
         self.is_halted = False
         self.is_in_flight = False
         self.retry_at_s = 0.0
@@ -73,6 +77,7 @@ class PartitionState:
         self.place = None
         self.fetch_offset = offset
         self.position = offset
+        self.settled = offset
 
     @property
     def is_at_stop(self) -> bool:

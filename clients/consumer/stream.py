@@ -49,6 +49,10 @@ class RecordStream:
         self._records: list[Record] = []
         self._next_offset = 0
         self._deferred_error: ClientError | None = None
+        self._unsettled: set[PartitionState] = set()
+        self._loads = 0
+        self.attention = False
+        """Whether the reader shall look up from the batch that it is in: somebody needs it."""
         self.current: Iterator[Record] = iter(self._records)
         """The records of the current batch that are left; ``load`` puts the next in its place."""
 
@@ -61,6 +65,22 @@ class RecordStream:
     def has_error(self) -> bool:
         """Whether the next call of ``load`` or ``take`` raises what an earlier one held back."""
         return self._deferred_error is not None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Differs from what it was before if records were taken; any thread may ask."""
+        return self._loads, operator.length_hint(self.current)
+
+    def settle(self) -> None:
+        """The application has done with all that it was given."""
+        unsettled = self._unsettled
+        if not unsettled:
+            return
+        for state in unsettled:
+            state.settled = self.position(state)
+        unsettled.clear()
+        if self._chunk is not None:
+            unsettled.add(self._chunk.state)
 
     def put(self, chunk: Chunk) -> None:
         """Add a chunk behind the others."""
@@ -170,8 +190,11 @@ class RecordStream:
             next_offset = stop_offset
         if not records:
             state.position = next_offset
+            self._unsettled.add(state)
             return False
         self._next_offset = next_offset
+        self._loads += 1
+        self._unsettled.add(state)
         self._records = records
         self.current = iter(records)
         return True

@@ -90,7 +90,7 @@ def test_the_twins_have_the_same_operations_with_the_same_arguments():
             "find_target",
             "room_error",
         },
-        AsyncConsumer: {"start", "wait_for_data", "stop_at_present_end", "forget_end"},
+        AsyncConsumer: {"stop_at_present_end", "forget_end"},
         AsyncAdmin: {"start"},
     }
     for twin, facade in (

@@ -1,0 +1,203 @@
+"""Committed offsets of a group: storing and reading them. Belongs to the loop."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from seglog.clients.errors import (
+    BrokerError,
+    ClientError,
+    CommitFailedError,
+    FencedInstanceIdError,
+    OffsetCommitError,
+    broker_error,
+)
+from seglog.clients.group.coordinator import GroupCoordinator
+from seglog.clients.models import OffsetAndMetadata
+from seglog.protocol.api import (
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchGroup,
+    OffsetFetchPartition,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import TopicPartition
+
+NOT_A_MEMBER: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_ABOUT_THE_GROUP: Final = NOT_A_MEMBER | {
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Standing(NamedTuple):
+    """As whom offsets are committed; by default as somebody who is no member."""
+
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class Member:
+    """Who commits. A consumer outside of any generation is one that is always welcome.
+
+    ``Membership`` does better.
+    """
+
+    def standing(self) -> Standing:
+        """As whom to commit now; raises ``CommitFailedError`` where that is nobody."""
+        return Standing()
+
+    def is_passing(self, standing: Standing, code: ErrorCode) -> bool:
+        """Take note of a refusal; returns whether it may pass by itself."""
+        return standing == self.standing() and code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class OffsetCommits:
+    """Stores and reads the offsets of a group.
+
+    Args:
+        coordinator: of the group.
+        member: as whom to store.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator, member: Member) -> None:
+        self._coordinator = coordinator
+        self._member = member
+
+    async def commit(self, offsets: Offsets, timeout_s: float) -> None:
+        """Store offsets; again while that can help.
+
+        Raises:
+            CommitFailedError: the consumer is no member of the group (any more).
+            OffsetCommitError: some are not stored, for a reason of their own.
+            RebalanceInProgressError: the group did not settle in time.
+            ClientTimeoutError, BrokerConnectionError: not stored in time, or that is not known.
+        """
+        pending = dict(offsets)
+        refused: dict[TopicPartition, BrokerError] = {}
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        attempt = 0
+        while pending:
+            attempt += 1
+            standing = self._member.standing()
+            try:
+                await self._try(standing, pending, refused, max(0.001, deadline_s - loop.time()))
+                continue
+            except ClientError as error:
+                failure = error
+            is_passing = failure.retriable
+            if isinstance(failure, BrokerError):
+                is_passing |= self._member.is_passing(standing, failure.code)
+            pause_s = self._coordinator.pause_s(attempt)
+            if not is_passing or loop.time() + pause_s >= deadline_s:
+                raise self._explained(failure)
+            await asyncio.sleep(pause_s)
+        if refused:
+            first = next(iter(refused.values()))
+            raise OffsetCommitError(
+                f"group {self._coordinator.group}: {len(refused)} of {len(offsets)} offsets not "
+                f"committed: {first}",
+                first.code,
+                errors=refused,
+            )
+
+    async def _try(
+        self,
+        standing: Standing,
+        pending: dict[TopicPartition, OffsetAndMetadata],
+        refused: dict[TopicPartition, BrokerError],
+        timeout_s: float,
+    ) -> None:
+        """Ask once; what is decided leaves ``pending``."""
+        request = OffsetCommitRequest(
+            self._coordinator.group,
+            [
+                OffsetCommitPartition(*partition, each.offset, each.leader_epoch, each.metadata)
+                for partition, each in pending.items()
+            ],
+            standing.generation,
+            standing.member_id,
+            standing.instance_id,
+        )
+        response: OffsetCommitResponse = await self._coordinator.ask(request, timeout_s)
+        for result in response.partitions:
+            if result.error in _ABOUT_THE_GROUP:
+                raise self._coordinator.error(result.error)
+            partition = TopicPartition(result.topic, result.partition)
+            if pending.pop(partition, None) is not None and result.error is not ErrorCode.NONE:
+                refused[partition] = broker_error(result.error, None, str(partition))
+        if pending:
+            about = ", ".join(map(str, pending))
+            raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, "no answer about them", about)
+
+    def _explained(self, error: ClientError) -> ClientError:
+        if isinstance(error, BrokerError) and error.code in NOT_A_MEMBER:
+            try:
+                self._member.standing()
+            except (CommitFailedError, FencedInstanceIdError) as better:
+                return better
+            return CommitFailedError(
+                f"group {self._coordinator.group}: not committed: the broker answered "
+                f"{error.code.name}, the group has members and this consumer is none of them",
+                error.code,
+            )
+        return error
+
+    async def fetch(
+        self, partitions: Collection[TopicPartition] | None, timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Read offsets; None for a partition of which none is committed.
+
+        Args:
+            partitions: which; None means all that have one.
+            timeout_s: how long to try.
+        """
+        asked = None
+        if partitions is not None:
+            asked = [OffsetFetchPartition(*partition) for partition in partitions]
+        request = OffsetFetchRequest(
+            [OffsetFetchGroup(self._coordinator.group, asked)], require_stable=True
+        )
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = await self._coordinator.retry(request, deadline_s - loop.time())
+                return self._read(response)
+            except ClientError as error:
+                pause_s = self._coordinator.pause_s(attempt)
+                if not error.retriable or loop.time() + pause_s >= deadline_s:
+                    raise
+            await asyncio.sleep(pause_s)
+
+    def _read(
+        self, response: OffsetFetchResponse
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        (group,) = response.groups
+        if group.error is not ErrorCode.NONE:
+            raise self._coordinator.error(group.error)
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        for result in group.partitions:
+            partition = TopicPartition(result.topic, result.partition)
+            if result.error is not ErrorCode.NONE:
+                raise broker_error(result.error, None, str(partition))
+            found[partition] = None
+            if result.offset >= 0:
+                found[partition] = OffsetAndMetadata(
+                    result.offset, result.metadata or "", result.leader_epoch
+                )
+        return found

@@ -1,0 +1,91 @@
+"""Asking the broker that coordinates a group, whichever that is at the moment."""
+
+import asyncio
+from typing import Any, Final
+
+from seglog.clients.cluster import Cluster
+from seglog.clients.errors import BrokerError, ClientError, broker_error
+from seglog.clients.retry import Backoff
+from seglog.protocol.api import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from seglog.protocol.errors import ErrorCode
+
+MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""Answers after which the coordinator has to be looked for again."""
+
+
+class GroupCoordinator:
+    """Finds the coordinator of one group and sends requests to it. Belongs to the loop.
+
+    Args:
+        cluster: connections and pauses.
+        group: the name of the group.
+    """
+
+    def __init__(self, cluster: Cluster, group: str) -> None:
+        self.group = group
+        self._cluster = cluster
+        self._node_id: int | None = None
+        config = cluster.config
+        self._timeout_s = config.request_timeout_ms / 1000
+        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+
+    def forget(self) -> None:
+        """It is another broker now, or none for the moment."""
+        self._node_id = None
+
+    def pause_s(self, attempt: int) -> float:
+        """How long to wait after the ``attempt``-th failure in a row."""
+        return self._backoff.delay_s(attempt)
+
+    def warn(self, error: ClientError) -> None:
+        """Log a trouble that goes on by itself."""
+        self._cluster.warn("group %s: %s; trying again", self.group, error)
+
+    async def ask(self, request: Any, timeout_s: float | None = None) -> Any:
+        """Send a request once and return the answer, with whatever error it carries.
+
+        Raises:
+            BrokerConnectionError, ClientTimeoutError, BrokerError: there is no answer.
+        """
+        if timeout_s is None:
+            timeout_s = self._timeout_s
+        try:
+            if self._node_id is None:
+                self._node_id = await self._find(timeout_s)
+            return await self._cluster.request(request, timeout_s, self._node_id)
+        except ClientError:
+            self.forget()
+            raise
+
+    async def _find(self, timeout_s: float) -> int:
+        request = FindCoordinatorRequest([self.group])
+        response: FindCoordinatorResponse = await self._cluster.request(request, timeout_s)
+        found: Coordinator = response.coordinators[0]
+        if found.error is not ErrorCode.NONE:
+            raise self.error(found.error, found.error_message)
+        self._cluster.add_broker(found.node_id, found.host, found.port)
+        return found.node_id
+
+    def error(self, code: ErrorCode, message: str | None = None) -> BrokerError:
+        """The exception for an answer about the group."""
+        if code in MOVED:
+            self.forget()
+        return broker_error(code, message, f"group {self.group}")
+
+    async def retry(self, request: Any, timeout_s: float) -> Any:
+        """Like ``ask``, but again while there is no answer and time is left.
+
+        For requests that may be carried out twice.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self.ask(request, max(0.001, deadline_s - loop.time()))
+            except ClientError as error:
+                pause_s = self.pause_s(attempt)
+                if not error.retriable or loop.time() + pause_s >= deadline_s:
+                    raise
+            await asyncio.sleep(pause_s)
