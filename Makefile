@@ -13,7 +13,7 @@ SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files te
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(wildcard protocol/*.pyx protocol/*.pxi)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --group dev
