@@ -3,13 +3,10 @@
 import asyncio
 import re
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig
-from seglog.clients.consumer.partitions import PartitionSet
-from seglog.clients.consumer.starts import Place
-from seglog.clients.consumer.stream import RecordStream
 from seglog.clients.errors import ClientError
 from seglog.clients.group.commits import Member, OffsetCommits, Offsets
 from seglog.clients.group.coordinator import GroupCoordinator
@@ -20,6 +17,11 @@ from seglog.clients.group.topics import SubscribedTopics, Wanted
 from seglog.clients.models import OffsetAndMetadata
 from seglog.clients.tasks import TaskSet
 from seglog.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from seglog.clients.consumer.partitions import PartitionSet
+    from seglog.clients.consumer.starts import Place
+    from seglog.clients.consumer.stream import RecordStream
 
 LAST_COMMIT_TIMEOUT_S: Final = 5.0
 """How long giving up partitions waits for the commit of what was done with them."""
@@ -42,9 +44,9 @@ class GroupSession:
         self,
         config: ConsumerConfig,
         cluster: Cluster,
-        partitions: PartitionSet,
-        stream: RecordStream,
-        place: Place,
+        partitions: "PartitionSet",
+        stream: "RecordStream",
+        place: "Place",
         notify: Callable[[], object],
         *,
         is_heard: bool,
