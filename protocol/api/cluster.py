@@ -1,13 +1,12 @@
 """What clients ask about the cluster and its leaders beyond plain metadata."""
 
-from dataclasses import dataclass, field
-
 from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.api.topics import BrokerMetadata, TopicMetadata
 from seglog.protocol.errors import ErrorCode
 
 
-@dataclass(slots=True)
+@shape
 class OffsetForLeaderEpochPartition:
     """Where did ``leader_epoch`` end; ``current_leader_epoch`` is what the asker knows, or -1."""
 
@@ -17,7 +16,7 @@ class OffsetForLeaderEpochPartition:
     current_leader_epoch: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class OffsetForLeaderEpochRequest:
     """Look up the ends of leader epochs; ``replica_id`` is negative for consumers."""
 
@@ -25,7 +24,7 @@ class OffsetForLeaderEpochRequest:
     replica_id: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class OffsetForLeaderEpochResult:
     """The last epoch that is not newer than the asked one, and its end offset; -1 if unknown."""
 
@@ -36,7 +35,7 @@ class OffsetForLeaderEpochResult:
     end_offset: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class OffsetForLeaderEpochResponse:
     """One result for each partition of the request."""
 
@@ -44,7 +43,7 @@ class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DescribeClusterRequest:
     """Describe the cluster; ``endpoint_type`` is 1 for brokers, 2 for controllers."""
 
@@ -53,7 +52,7 @@ class DescribeClusterRequest:
     include_fenced_brokers: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class DescribeClusterResponse:
     """The cluster as the broker sees it."""
 
@@ -67,7 +66,7 @@ class DescribeClusterResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DescribeTopicPartitionsRequest:
     """Describe topics in the order of their names, page by page.
 
@@ -79,7 +78,7 @@ class DescribeTopicPartitionsRequest:
     cursor: tuple[str, int] | None = None
 
 
-@dataclass(slots=True)
+@shape
 class DescribeTopicPartitionsResponse:
     """A page of topics; ``next_cursor`` is None on the last one."""
 

@@ -1,12 +1,11 @@
 """Reading and changing configurations."""
 
-from dataclasses import dataclass, field
-
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import AlterConfigOperation, ConfigResourceType, ConfigSource
 
 
-@dataclass(slots=True)
+@shape
 class ConfigSynonym:
     """One place a value could come from, in order of precedence."""
 
@@ -15,7 +14,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(slots=True)
+@shape
 class ConfigEntry:
     """One configuration value; ``value`` is None where it is sensitive or not set.
 
@@ -32,7 +31,7 @@ class ConfigEntry:
     synonyms: list[ConfigSynonym] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class ConfigResource:
     """A topic by name, or a broker by id ("" for all brokers); ``keys`` None means all keys."""
 
@@ -41,7 +40,7 @@ class ConfigResource:
     keys: list[str] | None = None
 
 
-@dataclass(slots=True)
+@shape
 class DescribeConfigsRequest:
     """Read configurations."""
 
@@ -50,7 +49,7 @@ class DescribeConfigsRequest:
     include_documentation: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class DescribeConfigsResult:
     """The values of one resource."""
 
@@ -61,7 +60,7 @@ class DescribeConfigsResult:
     entries: list[ConfigEntry] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class DescribeConfigsResponse:
     """One result a resource."""
 
@@ -69,7 +68,7 @@ class DescribeConfigsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class ConfigChange:
     """One change of one key; the value is ignored for DELETE."""
 
@@ -78,7 +77,7 @@ class ConfigChange:
     value: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class AlterConfigResource:
     """Changes of one resource; all are applied or none.
 
@@ -91,7 +90,7 @@ class AlterConfigResource:
     replace_all: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class AlterConfigsRequest:
     """Change configurations of topics and brokers while the broker runs."""
 
@@ -99,7 +98,7 @@ class AlterConfigsRequest:
     validate_only: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class AlterConfigsResult:
     """What became of one resource."""
 
@@ -109,7 +108,7 @@ class AlterConfigsResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class AlterConfigsResponse:
     """One result a resource."""
 

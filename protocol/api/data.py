@@ -1,16 +1,16 @@
 """Produce, fetch, list offsets and delete records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from seglog.protocol.api.keys import ZERO_TOPIC_ID, RecordSource
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import (
     IsolationLevel,
 )
 
 
-@dataclass(slots=True)
+@shape
 class ProducePartition:
     """The batches for one partition; ``records`` is a writable view, None where none were sent."""
 
@@ -20,7 +20,7 @@ class ProducePartition:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class ProduceRequest:
     """Append record batches; ``acks`` is 0, 1 or -1, ``timeout_ms`` bounds the wait for -1."""
 
@@ -30,7 +30,7 @@ class ProduceRequest:
     transactional_id: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class ProducePartitionResult:
     """Where a batch was stored; ``log_append_time_ms`` is -1 unless the broker stamps records."""
 
@@ -45,7 +45,7 @@ class ProducePartitionResult:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class ProduceResponse:
     """One result for each partition of the request, in its order."""
 
@@ -53,7 +53,7 @@ class ProduceResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class FetchPartition:
     """What to read of one partition; ``max_bytes`` is exceeded by a single large first batch."""
 
@@ -67,7 +67,7 @@ class FetchPartition:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class FetchRequest:
     """Read batches of several partitions; waits up to ``max_wait_ms`` for ``min_bytes``.
 
@@ -88,7 +88,7 @@ class FetchRequest:
     uses_topic_ids: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class FetchPartitionResult:
     """Batches of one partition, from the one that contains the asked offset on.
 
@@ -108,7 +108,7 @@ class FetchPartitionResult:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class FetchResponse:
     """One result a partition; ``error`` is about the request as a whole (fetch sessions)."""
 
@@ -118,7 +118,7 @@ class FetchResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class ListOffsetsPartition:
     """Ask for the first offset at or after ``timestamp_ms``, or for a special one (``types``)."""
 
@@ -128,7 +128,7 @@ class ListOffsetsPartition:
     current_leader_epoch: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class ListOffsetsRequest:
     """Look up offsets by time."""
 
@@ -138,7 +138,7 @@ class ListOffsetsRequest:
     timeout_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class ListOffsetsResult:
     """What was found; ``offset`` and ``timestamp_ms`` are -1 where no record qualifies."""
 
@@ -151,7 +151,7 @@ class ListOffsetsResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class ListOffsetsResponse:
     """One result for each partition of the request."""
 
@@ -159,7 +159,7 @@ class ListOffsetsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DeleteRecordsPartition:
     """Make ``offset`` the new log start; -1 means the high watermark."""
 
@@ -168,7 +168,7 @@ class DeleteRecordsPartition:
     offset: int
 
 
-@dataclass(slots=True)
+@shape
 class DeleteRecordsRequest:
     """Delete the oldest records of some partitions."""
 
@@ -176,7 +176,7 @@ class DeleteRecordsRequest:
     timeout_ms: int = 30000
 
 
-@dataclass(slots=True)
+@shape
 class DeleteRecordsResult:
     """``low_watermark`` is the log start offset after the deletion."""
 
@@ -187,7 +187,7 @@ class DeleteRecordsResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class DeleteRecordsResponse:
     """One result for each partition of the request."""
 

@@ -3,10 +3,10 @@
 The metadata of a member and its assignment are opaque bytes: clients agree on their content.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ZERO_TOPIC_ID
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 
@@ -18,7 +18,7 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
-@dataclass(slots=True)
+@shape
 class FindCoordinatorRequest:
     """Which broker coordinates these groups or transactional ids."""
 
@@ -26,7 +26,7 @@ class FindCoordinatorRequest:
     key_type: CoordinatorType | int = CoordinatorType.GROUP
 
 
-@dataclass(slots=True)
+@shape
 class Coordinator:
     """Where the coordinator of one key is reached on the listener that was asked."""
 
@@ -38,7 +38,7 @@ class Coordinator:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class FindCoordinatorResponse:
     """One coordinator for each key of the request, in its order."""
 
@@ -46,7 +46,7 @@ class FindCoordinatorResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class JoinGroupRequest:
     """Join a group, or join again for a rebalance.
 
@@ -67,7 +67,7 @@ class JoinGroupRequest:
     knows_skip_assignment: bool = True
 
 
-@dataclass(slots=True)
+@shape
 class JoinedMember:
     """A member and its subscription for the chosen protocol, for the leader."""
 
@@ -76,7 +76,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(slots=True)
+@shape
 class JoinGroupResponse:
     """The new generation; ``members`` is empty for all but the leader."""
 
@@ -91,7 +91,7 @@ class JoinGroupResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class SyncGroupRequest:
     """Fetch the assignment; the leader brings those of all members, by member id."""
 
@@ -104,7 +104,7 @@ class SyncGroupRequest:
     assignments: dict[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@shape
 class SyncGroupResponse:
     """The assignment of the asking member."""
 
@@ -115,7 +115,7 @@ class SyncGroupResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class HeartbeatRequest:
     """A member lives."""
 
@@ -125,7 +125,7 @@ class HeartbeatRequest:
     group_instance_id: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class HeartbeatResponse:
     """Whether the generation is still current."""
 
@@ -133,7 +133,7 @@ class HeartbeatResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class LeavingMember:
     """A member that leaves; a static one is named by its instance id, with or without member id."""
 
@@ -142,7 +142,7 @@ class LeavingMember:
     reason: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class LeaveGroupRequest:
     """Take members out of a group."""
 
@@ -150,7 +150,7 @@ class LeaveGroupRequest:
     members: list[LeavingMember]
 
 
-@dataclass(slots=True)
+@shape
 class LeaveGroupResult:
     """What became of one member."""
 
@@ -159,7 +159,7 @@ class LeaveGroupResult:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(slots=True)
+@shape
 class LeaveGroupResponse:
     """One result for each member of the request, or an error for all of it."""
 
@@ -168,7 +168,7 @@ class LeaveGroupResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class OffsetCommitPartition:
     """The offset to store for one partition."""
 
@@ -180,7 +180,7 @@ class OffsetCommitPartition:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class OffsetCommitRequest:
     """Store offsets; generation -1 and an empty member id stand for a client outside of groups."""
 
@@ -192,7 +192,7 @@ class OffsetCommitRequest:
     retention_time_ms: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class OffsetCommitResult:
     """What became of one offset."""
 
@@ -202,7 +202,7 @@ class OffsetCommitResult:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class OffsetCommitResponse:
     """One result for each partition of the request."""
 
@@ -210,7 +210,7 @@ class OffsetCommitResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class OffsetFetchPartition:
     """A partition whose offset is asked for."""
 
@@ -219,7 +219,7 @@ class OffsetFetchPartition:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class OffsetFetchGroup:
     """One group; ``partitions`` None means all that have an offset."""
 
@@ -229,7 +229,7 @@ class OffsetFetchGroup:
     member_epoch: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class OffsetFetchRequest:
     """Read committed offsets; ``require_stable`` refuses those of open transactions."""
 
@@ -237,7 +237,7 @@ class OffsetFetchRequest:
     require_stable: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class OffsetFetchResult:
     """The offset of one partition, -1 where there is none."""
 
@@ -250,7 +250,7 @@ class OffsetFetchResult:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class OffsetFetchGroupResult:
     """The offsets of one group, or an error for all of it."""
 
@@ -259,7 +259,7 @@ class OffsetFetchGroupResult:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(slots=True)
+@shape
 class OffsetFetchResponse:
     """One result for each group of the request, in its order."""
 
@@ -267,7 +267,7 @@ class OffsetFetchResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class OffsetDeleteRequest:
     """Delete the offsets of some ``(topic, partition)`` pairs."""
 
@@ -275,7 +275,7 @@ class OffsetDeleteRequest:
     partitions: list[tuple[str, int]]
 
 
-@dataclass(slots=True)
+@shape
 class OffsetDeleteResult:
     """What became of one offset."""
 
@@ -284,7 +284,7 @@ class OffsetDeleteResult:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(slots=True)
+@shape
 class OffsetDeleteResponse:
     """One result for each partition of the request, or an error for all of it."""
 
@@ -293,7 +293,7 @@ class OffsetDeleteResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class ListGroupsRequest:
     """List the groups in these states and of these types; empty lists match all."""
 
@@ -301,7 +301,7 @@ class ListGroupsRequest:
     types: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class ListedGroup:
     """One group; ``group_type`` is "classic" or "consumer"."""
 
@@ -311,7 +311,7 @@ class ListedGroup:
     group_type: str = "classic"
 
 
-@dataclass(slots=True)
+@shape
 class ListGroupsResponse:
     """The groups that this broker coordinates."""
 
@@ -320,7 +320,7 @@ class ListGroupsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DescribeGroupsRequest:
     """Describe groups."""
 
@@ -328,7 +328,7 @@ class DescribeGroupsRequest:
     include_authorized_operations: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class GroupMemberDescription:
     """One member; the bytes are empty unless the group is stable."""
 
@@ -340,7 +340,7 @@ class GroupMemberDescription:
     assignment: bytes = b""
 
 
-@dataclass(slots=True)
+@shape
 class GroupDescription:
     """One group; one that does not exist is "Dead", with the error GROUP_ID_NOT_FOUND."""
 
@@ -354,7 +354,7 @@ class GroupDescription:
     authorized_operations: int = AUTHORIZED_OPERATIONS_NOT_REQUESTED
 
 
-@dataclass(slots=True)
+@shape
 class DescribeGroupsResponse:
     """One description for each group of the request."""
 
@@ -362,14 +362,14 @@ class DescribeGroupsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DeleteGroupsRequest:
     """Delete groups that have no members."""
 
     group_ids: list[str]
 
 
-@dataclass(slots=True)
+@shape
 class DeleteGroupResult:
     """What became of one group."""
 
@@ -378,7 +378,7 @@ class DeleteGroupResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class DeleteGroupsResponse:
     """One result for each group of the request."""
 

@@ -1,18 +1,17 @@
 """Looking into logs, and running housekeeping on demand."""
 
-from dataclasses import dataclass, field
-
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 
-@dataclass(slots=True)
+@shape
 class DescribeLogDirsRequest:
     """Sizes by data directory; None means every partition."""
 
     partitions: list[tuple[str, int]] | None = None
 
 
-@dataclass(slots=True)
+@shape
 class LogDirPartition:
     """One partition in a data directory."""
 
@@ -23,7 +22,7 @@ class LogDirPartition:
     is_future: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class LogDirDescription:
     """One data directory; the byte counts are -1 where the directory is offline."""
 
@@ -34,7 +33,7 @@ class LogDirDescription:
     usable_bytes: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class DescribeLogDirsResponse:
     """One description a data directory."""
 
@@ -42,7 +41,7 @@ class DescribeLogDirsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DescribePartitionsRequest:
     """Offsets, segments and cleaner state of partitions; None means every topic."""
 
@@ -50,7 +49,7 @@ class DescribePartitionsRequest:
     include_segments: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class SegmentDescription:
     """One segment of a log."""
 
@@ -62,7 +61,7 @@ class SegmentDescription:
     time_index_entries: int
 
 
-@dataclass(slots=True)
+@shape
 class PartitionDescription:
     """What one log holds; ``uncleanable_reason`` is None while it can be cleaned.
 
@@ -91,7 +90,7 @@ class PartitionDescription:
     segments: list[SegmentDescription] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class DescribePartitionsResponse:
     """One description a partition, and the topics that do not exist."""
 
@@ -99,7 +98,7 @@ class DescribePartitionsResponse:
     unknown_topics: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class RunRetentionRequest:
     """Run retention now on the named topics (None: all); ``dry_run`` only says what would go."""
 
@@ -107,7 +106,7 @@ class RunRetentionRequest:
     dry_run: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class RetentionFinding:
     """A segment that is deleted or would be, and the rule that says so."""
 
@@ -118,7 +117,7 @@ class RetentionFinding:
     reason: str
 
 
-@dataclass(slots=True)
+@shape
 class RunRetentionResponse:
     """What was, or would be, deleted."""
 
@@ -127,7 +126,7 @@ class RunRetentionResponse:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class CleanLogsRequest:
     """Compact the partitions of a topic now; ``partitions`` None means all of them."""
 
@@ -136,7 +135,7 @@ class CleanLogsRequest:
     wait: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class CleanLogResult:
     """State of one partition's cleaning: ``state`` is queued, cleaning, done, nothing or failed."""
 
@@ -151,14 +150,14 @@ class CleanLogResult:
     size_after: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class CleanLogsResponse:
     """One result a partition."""
 
     partitions: list[CleanLogResult]
 
 
-@dataclass(slots=True)
+@shape
 class RollSegmentsRequest:
     """Close the active segment of partitions and begin a new one."""
 
@@ -166,7 +165,7 @@ class RollSegmentsRequest:
     partitions: list[int] | None = None
 
 
-@dataclass(slots=True)
+@shape
 class RollSegmentsResult:
     """The base offset of the segment that is active now."""
 
@@ -177,7 +176,7 @@ class RollSegmentsResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class RollSegmentsResponse:
     """One result a partition."""
 

@@ -1,11 +1,10 @@
 """Producer ids, the producers that a partition remembers, and transactions."""
 
-from dataclasses import dataclass, field
-
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 
-@dataclass(slots=True)
+@shape
 class InitProducerIdRequest:
     """Ask for a producer id; with ``producer_id`` and ``producer_epoch``, for its next epoch."""
 
@@ -15,7 +14,7 @@ class InitProducerIdRequest:
     producer_epoch: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class InitProducerIdResponse:
     """The id and epoch to use."""
 
@@ -25,14 +24,14 @@ class InitProducerIdResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DescribeProducersRequest:
     """Describe the producers of some ``(topic, partition)`` pairs."""
 
     partitions: list[tuple[str, int]]
 
 
-@dataclass(slots=True)
+@shape
 class ActiveProducer:
     """One producer; ``transaction_start_offset`` is -1 while it has no open transaction."""
 
@@ -44,7 +43,7 @@ class ActiveProducer:
     transaction_start_offset: int = -1
 
 
-@dataclass(slots=True)
+@shape
 class DescribeProducersResult:
     """The producers of one partition."""
 
@@ -55,7 +54,7 @@ class DescribeProducersResult:
     producers: list[ActiveProducer] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class DescribeProducersResponse:
     """One result for each partition of the request."""
 
@@ -63,7 +62,7 @@ class DescribeProducersResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class ListTransactionsRequest:
     """List transactions; empty filters match all.
 
@@ -77,7 +76,7 @@ class ListTransactionsRequest:
     transactional_id_pattern: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class ListedTransaction:
     """One transaction."""
 
@@ -86,7 +85,7 @@ class ListedTransaction:
     state: str
 
 
-@dataclass(slots=True)
+@shape
 class ListTransactionsResponse:
     """The transactions, and the asked states that do not exist."""
 

@@ -1,13 +1,12 @@
 """Metadata, and creating, growing and deleting topics."""
 
-from dataclasses import dataclass, field
-
 from seglog.protocol.api.configs import ConfigEntry
 from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ZERO_TOPIC_ID
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 
-@dataclass(slots=True)
+@shape
 class MetadataRequest:
     """Describe topics, by name or id; None means all of them."""
 
@@ -18,7 +17,7 @@ class MetadataRequest:
     include_topic_authorized_operations: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class BrokerMetadata:
     """Where a broker is reached on the listener that was asked."""
 
@@ -28,7 +27,7 @@ class BrokerMetadata:
     rack: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class PartitionMetadata:
     """Leader and replicas of one partition."""
 
@@ -41,7 +40,7 @@ class PartitionMetadata:
     offline_replica_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class TopicMetadata:
     """One topic; ``name`` is None where an id was asked for that is not known."""
 
@@ -54,7 +53,7 @@ class TopicMetadata:
     authorized_operations: int = AUTHORIZED_OPERATIONS_NOT_REQUESTED
 
 
-@dataclass(slots=True)
+@shape
 class MetadataResponse:
     """The cluster as the broker sees it."""
 
@@ -67,7 +66,7 @@ class MetadataResponse:
     authorized_operations: int = AUTHORIZED_OPERATIONS_NOT_REQUESTED
 
 
-@dataclass(slots=True)
+@shape
 class NewTopic:
     """A topic to create; -1 for partitions or replication factor takes the broker's default."""
 
@@ -78,7 +77,7 @@ class NewTopic:
     assignments: dict[int, list[int]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@shape
 class CreateTopicsRequest:
     """Create topics, or with ``validate_only`` say what creating them would answer."""
 
@@ -87,7 +86,7 @@ class CreateTopicsRequest:
     validate_only: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class CreateTopicResult:
     """What became of one topic."""
 
@@ -100,7 +99,7 @@ class CreateTopicResult:
     configs: list[ConfigEntry] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class CreateTopicsResponse:
     """One result a topic."""
 
@@ -108,7 +107,7 @@ class CreateTopicsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DeleteTopicsRequest:
     """Delete topics by name or id."""
 
@@ -117,7 +116,7 @@ class DeleteTopicsRequest:
     timeout_ms: int = 30000
 
 
-@dataclass(slots=True)
+@shape
 class DeleteTopicResult:
     """What became of one topic."""
 
@@ -127,7 +126,7 @@ class DeleteTopicResult:
     topic_id: bytes = ZERO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@shape
 class DeleteTopicsResponse:
     """One result a topic."""
 
@@ -135,7 +134,7 @@ class DeleteTopicsResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class NewPartitions:
     """Grow a topic to ``count`` partitions."""
 
@@ -144,7 +143,7 @@ class NewPartitions:
     assignments: list[list[int]] | None = None
 
 
-@dataclass(slots=True)
+@shape
 class CreatePartitionsRequest:
     """Grow topics."""
 
@@ -153,7 +152,7 @@ class CreatePartitionsRequest:
     validate_only: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class CreatePartitionsResult:
     """What became of one topic."""
 
@@ -162,7 +161,7 @@ class CreatePartitionsResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class CreatePartitionsResponse:
     """One result a topic."""
 

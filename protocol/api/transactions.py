@@ -1,12 +1,11 @@
 """Transactions: adding partitions and offsets to them, ending them, and looking at them."""
 
-from dataclasses import dataclass, field
-
 from seglog.protocol.api.groups import OffsetCommitPartition, OffsetCommitResult
+from seglog.protocol.api.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 
-@dataclass(slots=True)
+@shape
 class TransactionPartitions:
     """Partitions to add to one transaction; ``verify_only`` asks whether they are in it already."""
 
@@ -17,14 +16,14 @@ class TransactionPartitions:
     verify_only: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class AddPartitionsToTxnRequest:
     """Add partitions to transactions; clients name one transaction, brokers several."""
 
     transactions: list[TransactionPartitions]
 
 
-@dataclass(slots=True)
+@shape
 class AddPartitionsToTxnResult:
     """What became of one partition."""
 
@@ -33,7 +32,7 @@ class AddPartitionsToTxnResult:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(slots=True)
+@shape
 class TransactionPartitionsResult:
     """One result for each partition of one transaction."""
 
@@ -41,7 +40,7 @@ class TransactionPartitionsResult:
     partitions: list[AddPartitionsToTxnResult]
 
 
-@dataclass(slots=True)
+@shape
 class AddPartitionsToTxnResponse:
     """One result for each transaction of the request, or an error for all of it."""
 
@@ -50,7 +49,7 @@ class AddPartitionsToTxnResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class AddOffsetsToTxnRequest:
     """Add the offsets of a group to a transaction."""
 
@@ -60,7 +59,7 @@ class AddOffsetsToTxnRequest:
     group_id: str
 
 
-@dataclass(slots=True)
+@shape
 class AddOffsetsToTxnResponse:
     """Whether they were added."""
 
@@ -68,7 +67,7 @@ class AddOffsetsToTxnResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class EndTxnRequest:
     """Commit or abort; ``bumps_epoch`` asks for the epoch of the next transaction (Kafka's TV2)."""
 
@@ -79,7 +78,7 @@ class EndTxnRequest:
     bumps_epoch: bool = False
 
 
-@dataclass(slots=True)
+@shape
 class EndTxnResponse:
     """Whether it ends so; id and epoch of the next transaction where they were asked for."""
 
@@ -89,7 +88,7 @@ class EndTxnResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class TxnOffsetCommitRequest:
     """Store offsets that become visible when the transaction commits."""
 
@@ -103,7 +102,7 @@ class TxnOffsetCommitRequest:
     group_instance_id: str | None = None
 
 
-@dataclass(slots=True)
+@shape
 class TxnOffsetCommitResponse:
     """One result for each partition of the request."""
 
@@ -111,14 +110,14 @@ class TxnOffsetCommitResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(slots=True)
+@shape
 class DescribeTransactionsRequest:
     """Describe transactions."""
 
     transactional_ids: list[str]
 
 
-@dataclass(slots=True)
+@shape
 class TransactionDescription:
     """One transaction with the ``(topic, partition)`` pairs that are in it."""
 
@@ -132,7 +131,7 @@ class TransactionDescription:
     partitions: list[tuple[str, int]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@shape
 class DescribeTransactionsResponse:
     """One description for each transactional id of the request."""
 
