@@ -120,6 +120,9 @@ def write_topic_partitions(
                         leader_epoch=partition.leader_epoch,
                         replica_nodes=partition.replica_ids,
                         isr_nodes=partition.isr_ids,
+                        # Null is allowed, but the Java client cannot read it.
+                        eligible_leader_replicas=[],
+                        last_known_elr=[],
                         offline_replicas=partition.offline_replica_ids,
                     )
                     for partition in topic.partitions

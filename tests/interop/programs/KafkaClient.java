@@ -287,7 +287,6 @@ public final class KafkaClient {
     private JsonNode admin(JsonNode command) throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", address);
-        settings.put("default.api.timeout.ms", "15000");
         try (Admin admin = Admin.create(settings)) {
             String topic = command.path("topic").asText("");
             ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
@@ -346,7 +345,15 @@ public final class KafkaClient {
                     return JSON.valueToTree(admin.describeCluster().nodes().get().size());
                 case "log_dirs":
                     return JSON.valueToTree(
-                            admin.describeLogDirs(List.of(1)).allDescriptions().get().size());
+                            admin.describeLogDirs(
+                                            List.of(
+                                                    admin.describeCluster()
+                                                            .controller()
+                                                            .get()
+                                                            .id()))
+                                    .allDescriptions()
+                                    .get()
+                                    .size());
                 case "groups":
                     List<String> names = new ArrayList<>();
                     admin.listGroups().all().get().forEach(each -> names.add(each.groupId()));

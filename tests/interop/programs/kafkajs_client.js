@@ -91,6 +91,36 @@ async function produce(command) {
   }
 }
 
+// Sends without waiting, on a producer that stays, so that a test can do harm meanwhile.
+let stream = null
+const streamed = []
+
+async function beginStream(command) {
+  if (stream === null) {
+    stream = kafka.producer({
+      idempotent: true,
+      maxInFlightRequests: 1,
+      createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
+      retry: { initialRetryTime: 50, maxRetryTime: 1000, retries: 60 },
+    })
+    await stream.connect()
+  }
+  const messages = command.records.map((each) => ({ value: bytes(each.value), partition: 0 }))
+  // One after the other: the library numbers batches when they are sent, not when they are given.
+  const before = streamed.length ? streamed[streamed.length - 1] : Promise.resolve()
+  streamed.push(before.then(() => stream.send({ topic: command.topic, acks: -1, messages })))
+  streamed[streamed.length - 1].catch(() => {})
+  return streamed.length
+}
+
+async function finishStream() {
+  await Promise.all(streamed)
+  await stream.disconnect()
+  stream = null
+  streamed.length = 0
+  return []
+}
+
 async function consume(command) {
   const groupId = `reader-${Date.now()}-${Math.random()}`
   const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100 })
@@ -175,8 +205,10 @@ async function commit(command) {
 }
 
 const ADMIN = {
-  create: (admin, command) =>
-    admin.createTopics({ topics: [{ topic: command.topic, numPartitions: command.partitions }] }),
+  create: async (admin, command) => {
+    const topics = [{ topic: command.topic, numPartitions: command.partitions }]
+    if (!(await admin.createTopics({ topics }))) throw new Error('the topic exists')
+  },
   delete: (admin, command) => admin.deleteTopics({ topics: [command.topic] }),
   grow: (admin, command) =>
     admin.createPartitions({ topicPartitions: [{ topic: command.topic, count: command.partitions }] }),
@@ -198,6 +230,8 @@ const ADMIN = {
       }],
     }).then(() => null),
   delete_records: async (admin, command) => {
+    // Deleting looks for the leader in what the admin client happens to know already.
+    await admin.fetchTopicOffsets(command.topic)
     await admin.deleteTopicRecords({
       topic: command.topic,
       partitions: [{ partition: 0, offset: String(command.offset) }],
@@ -229,6 +263,8 @@ const COMMANDS = {
   produce,
   consume,
   offset_at: offsetAt,
+  stream: beginStream,
+  finish_stream: finishStream,
   join,
   leave,
   commit,

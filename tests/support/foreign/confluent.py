@@ -31,6 +31,10 @@ class ConfluentClient:
     def consumer(self, **options: Any) -> Consumer:
         """A consumer that commits nothing by itself."""
         settings = {"group.id": "nobody", "enable.auto.commit": False, "fetch.wait.max.ms": 100}
+        import os
+
+        if os.environ.get("DBGK"):
+            settings["debug"] = "cgrp,broker,protocol,fetch,topic"
         return Consumer(self._common | settings | _dotted(options))
 
     def produce(

@@ -154,9 +154,9 @@ class ProgramClient:
         self._lock = threading.Lock()
         self._members = 0
 
-    def ask(self, what: str, **arguments: Any) -> Any:
+    def ask(self, do: str, **arguments: Any) -> Any:
         """Give a command; its result."""
-        line = json.dumps({"do": what, **arguments})
+        line = json.dumps({"do": do, **arguments})
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock:
@@ -168,7 +168,7 @@ class ProgramClient:
                 answer = self._process.stdout.readline()
             finally:
                 watchdog.cancel()
-        assert answer, f"{self.name} ended, or gave no answer to {what} in {ANSWER_SECONDS} s"
+        assert answer, f"{self.name} ended, or gave no answer to {do} in {ANSWER_SECONDS} s"
         found = json.loads(answer)
         if "error" in found:
             raise ProgramError(found["error"])
@@ -195,7 +195,7 @@ class ProgramClient:
         return offsets
 
     def begin_stream(self, topic: str, records: Sequence[Sent], **settings: str) -> None:
-        """Send records without waiting (Java only)."""
+        """Send records to partition 0 without waiting, idempotently."""
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
         texts = [_from_sent(each) for each in records]
         self.ask("stream", topic=topic, records=texts, settings=dotted)

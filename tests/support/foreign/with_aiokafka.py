@@ -29,14 +29,14 @@ class AiokafkaClient:
     static_members = True
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.address = address
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    def run(self, work: Coroutine[Any, Any, ResultT], seconds: float = 3 * WAIT_SECONDS) -> ResultT:
         """Run a coroutine on the client's loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * WAIT_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def produce(
         self, topic: str, records: Sequence[Sent], *, codec: str = "none", partition: int = 0
@@ -49,7 +49,7 @@ class AiokafkaClient:
     ) -> list[int]:
         compression = None if codec == "none" else codec
         async with AIOKafkaProducer(
-            bootstrap_servers=self._address, compression_type=compression, acks="all", linger_ms=20
+            bootstrap_servers=self.address, compression_type=compression, acks="all", linger_ms=20
         ) as producer:
             promises = [
                 await producer.send(
@@ -71,7 +71,7 @@ class AiokafkaClient:
     async def _consume(self, topic: str, count: int, partition: int, start: int) -> list[Read]:
         found: list[Read] = []
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._address, enable_auto_commit=False, fetch_max_wait_ms=100
+            bootstrap_servers=self.address, enable_auto_commit=False, fetch_max_wait_ms=100
         )
         consumer.assign([TopicPartition(topic, partition)])
         async with consumer, asyncio.timeout(WAIT_SECONDS):
@@ -85,14 +85,14 @@ class AiokafkaClient:
         return self.run(self._offset_at(TopicPartition(topic, partition), timestamp_ms))
 
     async def _offset_at(self, question: TopicPartition, timestamp_ms: int) -> int | None:
-        async with AIOKafkaConsumer(bootstrap_servers=self._address) as consumer:
+        async with AIOKafkaConsumer(bootstrap_servers=self.address) as consumer:
             found = (await consumer.offsets_for_times({question: timestamp_ms}))[question]
         return None if found is None else found.offset
 
     def member(self, group: str, topic: str, **options: Any) -> "AiokafkaMember":
         """Join a group."""
         settings: dict[str, Any] = {
-            "bootstrap_servers": self._address,
+            "bootstrap_servers": self.address,
             "group_id": group,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,

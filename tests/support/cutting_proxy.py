@@ -1,0 +1,86 @@
+"""A TCP relay before a broker that cuts connections, and can swallow the answers first."""
+
+import contextlib
+import select
+import socket
+import threading
+from typing import Self
+
+CHUNK_BYTES = 65_536
+
+
+class CuttingProxy:
+    """Relays ``127.0.0.1:port`` to a broker's port.
+
+    Args:
+        target: the port of the broker; may be set later.
+    """
+
+    def __init__(self, target: int = 0) -> None:
+        self.target = target
+        self.swallows_answers = False
+        self.swallowed_bytes = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._lock = threading.Lock()
+        self._is_done = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> int:
+        """End all connections at once; how many there were."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, set()
+        for pair in pairs:
+            for each in pair:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+        return len(pairs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_done = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while not self._is_done:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._relay, args=(near,), daemon=True).start()
+
+    def _relay(self, near: socket.socket) -> None:
+        try:
+            far = socket.create_connection(("127.0.0.1", self.target), timeout=5)
+        except OSError:
+            near.close()
+            return
+        pair = (near, far)
+        with self._lock:
+            self._pairs.add(pair)
+        with contextlib.suppress(OSError):
+            self._copy(near, far)
+        with self._lock:
+            self._pairs.discard(pair)
+        near.close()
+        far.close()
+
+    def _copy(self, near: socket.socket, far: socket.socket) -> None:
+        while True:
+            readable, _, _ = select.select([near, far], [], [])
+            for each in readable:
+                data = each.recv(CHUNK_BYTES)
+                if not data:
+                    return
+                if each is near:
+                    far.sendall(data)
+                elif self.swallows_answers:
+                    self.swallowed_bytes += len(data)
+                else:
+                    near.sendall(data)
