@@ -34,8 +34,8 @@ def _first_init(self: Any, *values: Any, **named: Any) -> None:
 
 
 def _is_equal(self: Any, other: object) -> Any:
-    cls: Any = type(self)
-    if cls is not type(other):
+    cls = type(self)
+    if type(other) is not cls:
         return NotImplemented
     return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(cls))
 
