@@ -4,7 +4,6 @@ import struct
 from typing import Any, Final
 
 from seglog.protocol.api import (
-    ZERO_TOPIC_ID,
     FetchPartition,
     FetchPartitionResult,
     FetchRequest,
@@ -14,6 +13,14 @@ from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.codec import join
 from seglog.protocol.kafka.encoder import records_length, unsigned_varint
+from seglog.protocol.kafka.fast_topics import (
+    ENTRIES_MAX,
+    by_topic,
+    count_bytes,
+    read_classic_topic,
+    read_flexible_topic,
+    topic_bytes,
+)
 from seglog.protocol.types import IsolationLevel
 
 _FIRST_WITH_LEADER_EPOCH: Final = 9
@@ -22,7 +29,6 @@ FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
 _OLDEST_FAST: Final = 11
 """kafkajs and aiokafka send it; older ones are not worth their own code."""
-_ENTRIES_MAX: Final = 127
 
 _VERSIONED_ERRORS: Final = frozenset(
     {
@@ -44,7 +50,6 @@ _CLASSIC_HEAD: Final = struct.Struct(">iiiibiii")
 _PARTITION: Final = struct.Struct(">iiqiqi")
 _CLASSIC_PARTITION: Final = struct.Struct(">iiqqi")
 
-_pack_int16 = struct.Struct(">h").pack
 _pack_int32 = struct.Struct(">i").pack
 _pack_pair = struct.Struct(">qq").pack
 _pack_response_head = struct.Struct(">ihi").pack
@@ -76,27 +81,13 @@ def _decode_flexible(view: memoryview, p: int, version: int) -> FetchRequest | N
     p += _HEAD.size
     topics = view[p] - 1
     p += 1
-    if not 0 <= topics < _ENTRIES_MAX or not 0 <= level <= 1:
+    if not 0 <= topics < ENTRIES_MAX or not 0 <= level <= 1:
         return None
     has_topic_ids = version >= FIRST_WITH_TOPIC_IDS
     read_partition, partition_size = _PARTITION.unpack_from, _PARTITION.size
     entries: list[FetchPartition] = []
-    topic, topic_id = "", ZERO_TOPIC_ID
     for _ in range(topics):
-        if has_topic_ids:
-            topic_id = bytes(view[p : p + 16])
-            p += 16
-        else:
-            size = view[p] - 1
-            p += 1
-            if not 0 <= size < _ENTRIES_MAX:
-                return None
-            topic = str(view[p : p + size], "utf-8")
-            p += size
-        partitions = view[p] - 1
-        p += 1
-        if not 0 <= partitions < _ENTRIES_MAX:
-            return None
+        topic, topic_id, partitions, p = read_flexible_topic(view, p, has_topic_ids)
         for _ in range(partitions):
             index, epoch, offset, last_epoch, log_start, limit = read_partition(view, p)
             p += partition_size
@@ -111,7 +102,7 @@ def _decode_flexible(view: memoryview, p: int, version: int) -> FetchRequest | N
         p += 1
     # Forgotten topics belong to sessions that change; a rack is one short string.
     size = view[p + 1] - 1
-    if view[p] != 1 or not 0 <= size < _ENTRIES_MAX:
+    if view[p] != 1 or not 0 <= size < ENTRIES_MAX:
         return None
     p += 2
     rack_id = str(view[p : p + size], "utf-8") if size else ""
@@ -127,20 +118,11 @@ def _decode_classic(view: memoryview, p: int) -> FetchRequest | None:
     head = _CLASSIC_HEAD.unpack_from(view, p)
     replica_id, wait_ms, min_bytes, max_bytes, level, session_id, session_epoch, topics = head
     p += _CLASSIC_HEAD.size
-    if not 0 <= topics < _ENTRIES_MAX or not 0 <= level <= 1:
+    if not 0 <= topics < ENTRIES_MAX or not 0 <= level <= 1:
         return None
     entries: list[FetchPartition] = []
     for _ in range(topics):
-        (size,) = _read_int16(view, p)
-        p += 2
-        if size < 0:
-            return None
-        topic = str(view[p : p + size], "utf-8")
-        p += size
-        (partitions,) = _read_int32(view, p)
-        p += 4
-        if not 0 <= partitions < _ENTRIES_MAX:
-            return None
+        topic, partitions, p = read_classic_topic(view, p)
         for _ in range(partitions):
             index, epoch, offset, log_start, limit = _CLASSIC_PARTITION.unpack_from(view, p)
             p += _CLASSIC_PARTITION.size
@@ -163,41 +145,24 @@ def encode_response(response: FetchResponse, version: int) -> list[Part] | None:
         return None
     by_id = version >= FIRST_WITH_TOPIC_IDS
     flexible = version >= _FIRST_FLEXIBLE
-    topics: list[list[FetchPartitionResult]] = []
-    last: object = None
     for result in response.partitions:
         if result.diverging_epoch is not None or result.error in _VERSIONED_ERRORS:
             return None
-        topic = result.topic_id if by_id else result.topic
-        if topic != last or not topics:
-            topics.append([])
-            last = topic
-        topics[-1].append(result)
+    topics = by_topic(response.partitions, by_id)
     chunks: list[Any] = [
         _pack_response_head(response.throttle_time_ms, response.error, response.session_id)
     ]
+    chunks.append(count_bytes(len(topics), flexible))
+    add_results = _add_flexible_results if flexible else _add_classic_results
+    for results in topics:
+        chunks.append(topic_bytes(results, by_id, flexible))
+        add_results(chunks, results)
     if flexible:
-        chunks.append(unsigned_varint(len(topics) + 1))
-        for results in topics:
-            _add_flexible_topic(chunks, results, by_id)
         chunks.append(b"\0")
-    else:
-        chunks.append(_pack_int32(len(topics)))
-        for results in topics:
-            _add_classic_topic(chunks, results)
     return join(chunks)
 
 
-def _add_flexible_topic(
-    chunks: list[Any], results: list[FetchPartitionResult], by_id: bool
-) -> None:
-    if by_id:
-        chunks.append(results[0].topic_id)
-    else:
-        name = results[0].topic.encode()
-        chunks.append(unsigned_varint(len(name) + 1))
-        chunks.append(name)
-    chunks.append(unsigned_varint(len(results) + 1))
+def _add_flexible_results(chunks: list[Any], results: list[FetchPartitionResult]) -> None:
     for result in results:
         records, aborted = result.records, result.aborted_transactions
         size = 0 if records is None else records_length(records)
@@ -208,7 +173,7 @@ def _add_flexible_topic(
             result.last_stable_offset,
             result.log_start_offset,
         )
-        if not aborted and size < _ENTRIES_MAX:
+        if not aborted and size < ENTRIES_MAX:
             # No transactions (null or none), no preferred replica, and the length of the records.
             chunks.append(_pack_small_result(*offsets, 0 if aborted is None else 1, -1, size + 1))
         else:
@@ -222,11 +187,7 @@ def _add_flexible_topic(
     chunks.append(b"\0")
 
 
-def _add_classic_topic(chunks: list[Any], results: list[FetchPartitionResult]) -> None:
-    name = results[0].topic.encode()
-    chunks.append(_pack_int16(len(name)))
-    chunks.append(name)
-    chunks.append(_pack_int32(len(results)))
+def _add_classic_results(chunks: list[Any], results: list[FetchPartitionResult]) -> None:
     for result in results:
         records, aborted = result.records, result.aborted_transactions
         size = 0 if records is None else records_length(records)

@@ -10,7 +10,6 @@ import struct
 from typing import Final
 
 from seglog.protocol.api import (
-    ZERO_TOPIC_ID,
     ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
@@ -18,15 +17,20 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.dialect import Part
 from seglog.protocol.kafka.decoder import long_varint
-from seglog.protocol.kafka.encoder import SMALL_VARINTS
+from seglog.protocol.kafka.fast_topics import (
+    ENTRIES_MAX,
+    by_topic,
+    count_bytes,
+    read_classic_topic,
+    read_flexible_topic,
+    topic_bytes,
+)
 
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_TOPIC_IDS: Final = 13
 _OLDEST_FAST_REQUEST: Final = 3
 _OLDEST_FAST_RESPONSE: Final = 5
 _FIRST_WITH_RECORD_ERRORS: Final = 8
-_ENTRIES_MAX: Final = 127
-"""Topics, and partitions of one topic, up to which a request is usual."""
 
 _read_int16 = struct.Struct(">h").unpack_from
 _read_int32 = struct.Struct(">i").unpack_from
@@ -35,7 +39,6 @@ _read_acks_timeout_count = struct.Struct(">hii").unpack_from
 _read_index_length = struct.Struct(">ii").unpack_from
 
 _pack_int32 = struct.Struct(">i").pack
-_pack_name_length = struct.Struct(">h").pack
 # index, error, base offset, append time, log start offset, and nothing of what follows
 _pack_result = struct.Struct(">ihqqq").pack
 _pack_result_without_errors = struct.Struct(">ihqqqih").pack
@@ -65,25 +68,11 @@ def _decode_flexible(view: memoryview, p: int, has_topic_ids: bool) -> ProduceRe
     acks, timeout_ms = _read_acks_timeout(view, p)
     topics = view[p + 6] - 1
     p += 7
-    if not 0 <= topics < _ENTRIES_MAX:
+    if not 0 <= topics < ENTRIES_MAX:
         return None
     entries: list[ProducePartition] = []
-    topic, topic_id = "", ZERO_TOPIC_ID
     for _ in range(topics):
-        if has_topic_ids:
-            topic_id = bytes(view[p : p + 16])
-            p += 16
-        else:
-            size = view[p] - 1
-            p += 1
-            if not 0 <= size < _ENTRIES_MAX:
-                return None
-            topic = str(view[p : p + size], "utf-8")
-            p += size
-        partitions = view[p] - 1
-        p += 1
-        if not 0 <= partitions < _ENTRIES_MAX:
-            return None
+        topic, topic_id, partitions, p = read_flexible_topic(view, p, has_topic_ids)
         for _ in range(partitions):
             (index,) = _read_int32(view, p)
             p += 4
@@ -112,20 +101,11 @@ def _decode_classic(view: memoryview, p: int) -> ProduceRequest | None:
     p += 2
     acks, timeout_ms, topics = _read_acks_timeout_count(view, p)
     p += 10
-    if not 0 <= topics < _ENTRIES_MAX:
+    if not 0 <= topics < ENTRIES_MAX:
         return None
     entries: list[ProducePartition] = []
     for _ in range(topics):
-        (size,) = _read_int16(view, p)
-        p += 2
-        if size < 0:
-            return None
-        topic = str(view[p : p + size], "utf-8")
-        p += size
-        (partitions,) = _read_int32(view, p)
-        p += 4
-        if not 0 <= partitions < _ENTRIES_MAX:
-            return None
+        topic, partitions, p = read_classic_topic(view, p)
         for _ in range(partitions):
             index, size = _read_index_length(view, p)
             p += 8
@@ -143,45 +123,24 @@ def encode_response(response: ProduceResponse, version: int) -> list[Part] | Non
         return None
     by_id = version >= _FIRST_WITH_TOPIC_IDS
     flexible = version >= _FIRST_FLEXIBLE
-    topics: list[list[ProducePartitionResult]] = []
-    last: object = None
     for result in response.partitions:
         if result.error or result.record_errors or result.error_message is not None:
             return None
-        topic = result.topic_id if by_id else result.topic
-        if topic != last or not topics:
-            topics.append([])
-            last = topic
-        topics[-1].append(result)
-    if len(topics) >= _ENTRIES_MAX:
-        return None
-    chunks = [SMALL_VARINTS[len(topics) + 1] if flexible else _pack_int32(len(topics))]
+    topics = by_topic(response.partitions, by_id)
+    chunks = [count_bytes(len(topics), flexible)]
     for results in topics:
+        chunks.append(topic_bytes(results, by_id, flexible))
         if flexible:
-            if not _add_flexible_topic(chunks, results, by_id):
-                return None
+            _add_flexible_results(chunks, results)
         else:
-            _add_classic_topic(chunks, results, version)
+            _add_classic_results(chunks, results, version)
     chunks.append(_pack_int32(response.throttle_time_ms))
     if flexible:
         chunks.append(b"\0")
     return [b"".join(chunks)]
 
 
-def _add_flexible_topic(
-    chunks: list[bytes], results: list[ProducePartitionResult], by_id: bool
-) -> bool:
-    if len(results) >= _ENTRIES_MAX:
-        return False
-    if by_id:
-        chunks.append(results[0].topic_id)
-    else:
-        name = results[0].topic.encode()
-        if len(name) >= _ENTRIES_MAX:
-            return False
-        chunks.append(SMALL_VARINTS[len(name) + 1])
-        chunks.append(name)
-    chunks.append(SMALL_VARINTS[len(results) + 1])
+def _add_flexible_results(chunks: list[bytes], results: list[ProducePartitionResult]) -> None:
     # Behind the offsets: an empty list of record errors, no message, no tags.
     chunks += [
         _pack_flexible_result(
@@ -197,16 +156,11 @@ def _add_flexible_topic(
         for result in results
     ]
     chunks.append(b"\0")
-    return True
 
 
-def _add_classic_topic(
+def _add_classic_results(
     chunks: list[bytes], results: list[ProducePartitionResult], version: int
 ) -> None:
-    name = results[0].topic.encode()
-    chunks.append(_pack_name_length(len(name)))
-    chunks.append(name)
-    chunks.append(_pack_int32(len(results)))
     for result in results:
         values = (
             result.partition,
