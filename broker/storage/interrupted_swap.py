@@ -1,6 +1,6 @@
 """Tidying a log's folder before it is opened: deleted files, and swaps that a crash has cut short.
 
-The rules are those of storage-format section 12; ``log_swap`` says what leaves which traces.
+The rules are in docs/storage-format.md, section 12; ``log_swap`` says what leaves which traces.
 """
 
 import logging

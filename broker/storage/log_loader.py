@@ -1,7 +1,7 @@
 """Opening a log: after a clean stop without looking at the records, after a crash with recovery.
 
-The steps and their order are those of storage-format section 12. Loading shares no state with
-anything, so that many logs can be loaded in as many threads.
+The steps and their order are those of docs/storage-format.md, section 12. Loading shares no state
+with anything, so that many logs can be loaded in as many threads.
 """
 
 import logging
@@ -240,7 +240,7 @@ class LogLoader:
                 self.file_system.unlink(path, missing_ok=True)
 
     def _check_segment(self, segment: LogSegment, files: dict[str, set[int]]) -> None:
-        """Mend what a start without recovery would trip over (storage-format 12, step 4).
+        """Mend what a start without recovery would trip over (docs/storage-format.md 12, step 4).
 
         Whatever else may be wrong with an index is found, and mended, when it is first used.
         """

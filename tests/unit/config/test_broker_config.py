@@ -71,7 +71,7 @@ def test_a_wrong_change_is_taken(key: str, text: str, reason: str) -> None:
     ("threads", "legal"), [(2, True), (4, True), (8, True), (1, False), (9, False)]
 )
 def test_cleaner_threads_jump(threads: int, legal: bool) -> None:
-    """configs.md section 3: within half to double of what runs now."""
+    """CLN-15: within half to double of what runs now."""
     broker = dataclasses.replace(BrokerConfig(), log_cleaner_threads=4)
     if legal:
         changed = broker.with_dynamic({"log.cleaner.threads": str(threads)})

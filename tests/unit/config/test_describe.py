@@ -14,7 +14,7 @@ def _by_name(described: list[DescribedConfig]) -> dict[str, DescribedConfig]:
 
 
 def test_synonyms_stand_in_another_order_than_they_count() -> None:
-    """configs.md section 0."""
+    """The value that counts comes first, then what it hides, down to the default."""
     broker = load_broker_config(None, {}, ["log.retention.hours=2", "log.retention.minutes=3"])
     broker = broker.with_dynamic({"log.retention.ms": "5"}, cluster_default=True)
     broker = broker.with_dynamic({"log.retention.ms": "4"})

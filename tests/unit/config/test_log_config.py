@@ -8,7 +8,7 @@ from seglog.config import TOPIC_KEYS, BrokerConfig, ConfigError, LogConfig
 
 
 def test_defaults_differ_from_kafkas() -> None:
-    """configs.md section 1; section 10 names the ones that changed in Kafka 4."""
+    """Those of Kafka 4, some of which differ from Kafka 3's."""
     config = LogConfig()
     assert config.segment_bytes == 1 << 30
     assert config.retention_ms == 604_800_000
@@ -82,7 +82,7 @@ def test_a_record_may_be_too_young_and_overdue_at_once() -> None:
     ],
 )
 def test_the_coarser_unit_wins(settings: dict[str, int], expected_ms: int) -> None:
-    """configs.md section 0."""
+    """The finer one counts: ms before minutes before hours."""
     broker = dataclasses.replace(BrokerConfig(), **settings)
     assert broker.log_config().retention_ms == expected_ms
 

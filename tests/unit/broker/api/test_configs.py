@@ -61,7 +61,7 @@ async def test_topic_setting_is_in_force_at_once_and_after_a_restart(broker: Bro
 async def test_broker_default_reaches_topics_that_do_not_say_otherwise(
     broker: BrokerParts,
 ) -> None:
-    """MGR-5, configs.md section 0"""
+    """MGR-5"""
     await broker.create_topic("own", 1, {"retention.ms": "1000"})
     await broker.create_topic("plain")
     node = str(broker.services.config.node_id)

@@ -198,7 +198,7 @@ async def test_large_compressed_batch_is_validated_in_a_worker(
 
 
 async def test_acknowledged_with_flush_messages_1_means_on_disk(broker: BrokerParts) -> None:
-    """DESIGN decision 10; appends that arrive together share a sync."""
+    """Durability has a name; appends that arrive together share a sync."""
     await broker.create_topic("t", 1, {"flush.messages": "1"})
     pending = [
         broker.handlers.handle(

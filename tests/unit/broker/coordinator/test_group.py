@@ -1,4 +1,4 @@
-"""The membership of classic groups: kafka-wire section 5, C059, C060."""
+"""The membership of classic groups: C059, C060."""
 
 import pytest
 

@@ -56,7 +56,7 @@ async def fill(setup: Setup, configs: dict[str, str]) -> None:
 
 
 async def test_tasks_have_kafkas_names(setup: Setup) -> None:
-    """DESIGN decision 8"""
+    """Who knows Kafka finds them in logs and thread lists under the names that he knows."""
     assert setup.scheduler.task_names == [
         "delete-file",
         "disk-guard",

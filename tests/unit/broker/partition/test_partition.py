@@ -57,7 +57,7 @@ def produce(broker: BrokerParts, acks: int, timeout_ms: int = 60_000) -> object:
 async def test_acks_all_waits_for_the_replicas_and_acks_1_does_not(
     broker: BrokerParts, lagging: LaggingReplicas
 ) -> None:
-    """DESIGN decision 11: nothing may assume that high watermark = log end."""
+    """Nothing may assume that high watermark = log end."""
     assert not isinstance(produce(broker, 1), Pending)
     pending = produce(broker, -1)
     assert isinstance(pending, Pending)

@@ -34,7 +34,7 @@ def entry(producer_id: int = 1001, batches: int = 1, **values: int) -> ProducerE
 
 
 def test_snapshot_is_kafkas_byte_for_byte() -> None:
-    """storage-format 10 and 14."""
+    """docs/storage-format.md 10."""
     assert encode_snapshot([entry()]) == KAFKA_SNAPSHOT
     [read] = decode_snapshot(KAFKA_SNAPSHOT)
     assert (read.producer_id, read.epoch, read.coordinator_epoch) == (1001, 3, 7)

@@ -17,7 +17,7 @@ from support.tool_folders import (
     snapshot_of,
 )
 
-# storage-format section 14: what an independent encoder wrote.
+# What an independent encoder wrote.
 V1 = bytes.fromhex(
     "00000000000000000000003e00000000025e93538d0000000000000000018bcfe568000000018bcfe56800ffffffff"
     "ffffffffffffffffffff0000000118000000026b02760202680278"

@@ -253,7 +253,7 @@ class TestApiVersions:
             receive(connection(), frame(b"\x09ab", 3, key=18, flexible=True))
 
     def test_table_of_everything_has_wrong_ranges(self) -> None:
-        """The ranges of kafka-wire.md, section 4."""
+        """The ranges of docs/kafka-dialect.md."""
         answer = EVERYTHING.answer(ErrorCode.NONE)
         ranges = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         assert ranges[ApiKey.PRODUCE] == (0, 13)

@@ -70,7 +70,7 @@ def test_error_of_the_whole_request_is_lost_in_old_versions() -> None:
 def test_fenced_client_gets_an_error_it_does_not_know(
     error: ErrorCode, version: int, expected: ErrorCode
 ) -> None:
-    """The error ladder of kafka-wire.md."""
+    """Older versions are told what stood for an error before it existed."""
     assert transactions.write_end(api.EndTxnResponse(error), version).error_code == expected
     offsets = transactions.write_add_offsets(api.AddOffsetsToTxnResponse(error), version)
     assert offsets.error_code == expected
