@@ -75,6 +75,11 @@ def test_a_link_of_the_first_pages_leads_nowhere(name: str) -> None:
     check_links(ROOT / name)
 
 
+def test_a_page_is_found_by_nobody() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert not [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in readme]
+
+
 def check_links(page: Path) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
@@ -104,6 +109,16 @@ def test_a_file_that_the_documentation_names_does_not_exist() -> None:
         for path in pattern.findall(page.read_text())
         if not (ROOT / path).exists()
     ]
+    assert not missing
+
+
+def test_the_code_cites_a_page_that_does_not_exist() -> None:
+    missing = {
+        (str(path), page)
+        for path, text in source_texts()
+        for page in re.findall(r"(?:[\w./-]*/)?[\w-]+\.md\b", text)
+        if not (ROOT / page).exists() and not (DOCS / page).exists()
+    }
     assert not missing
 
 
