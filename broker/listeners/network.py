@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from seglog.broker.listeners.connection_limits import ConnectionLimits
 from seglog.broker.listeners.first_bytes import DialectChoice
@@ -16,8 +17,11 @@ from seglog.broker.listeners.services import (
 from seglog.broker.metrics.requests import RequestMetrics
 from seglog.config import BrokerConfig, Endpoint
 from seglog.protocol.api import ApiKey
-from seglog.protocol.kafka import KafkaServerConnection, Offer
 from seglog.protocol.native import NativeServer
+
+if TYPE_CHECKING:
+    from seglog.protocol.kafka.connection import KafkaServerConnection
+    from seglog.protocol.kafka.operations import Offer
 
 _SEND_BUFFER_KEY: Final = "socket.send.buffer.bytes"
 _RECEIVE_BUFFER_KEY: Final = "socket.receive.buffer.bytes"
@@ -77,7 +81,7 @@ class Network:
         self._loop = asyncio.get_running_loop()
         self._config = config
         self._handler = handler
-        self._offer = Offer(implemented)
+        self._implemented = frozenset(implemented)
         self._software_version = software_version
         self._limits = ConnectionLimits(config)
         self._shared_buffer = SharedBuffer()
@@ -153,10 +157,19 @@ class Network:
             software_version=self._software_version,
         )
 
-    def _make_kafka(self) -> KafkaServerConnection:
+    def _make_kafka(self) -> "KafkaServerConnection":
+        # Fifty modules that a start does not need; the first Kafka client waits for them.
+        from seglog.protocol.kafka.connection import KafkaServerConnection
+
         return KafkaServerConnection(
             offer=self._offer, max_frame_bytes=self._config.socket_request_max_bytes
         )
+
+    @cached_property
+    def _offer(self) -> "Offer":
+        from seglog.protocol.kafka.operations import Offer
+
+        return Offer(self._implemented)
 
 
 def _advertised(config: BrokerConfig, listener_name: str) -> Endpoint | None:

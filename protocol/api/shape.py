@@ -34,10 +34,10 @@ def _first_init(self: Any, *values: Any, **named: Any) -> None:
 
 
 def _is_equal(self: Any, other: object) -> Any:
-    cls = type(self)
-    if type(other) is not cls:
+    declared = fields(self)
+    if type(self) is not type(other):
         return NotImplemented
-    return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(cls))
+    return all(getattr(self, each.name) == getattr(other, each.name) for each in declared)
 
 
 def _show(self: Any) -> str:

@@ -208,6 +208,7 @@ def test_daemon_imports_what_it_does_not_need(tmp_path: Path) -> None:
         "prometheus_client",
         "seglog.broker.tools",
         "seglog.clients",
+        "seglog.protocol.kafka.connection",
         "zipfile",
         "zstandard",
     }

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seglog.protocol.errors import ProtocolError
-from seglog.protocol.kafka import ALL_OPERATIONS, KafkaServerConnection, Offer, codec
+from seglog.protocol.kafka import codec
+from seglog.protocol.kafka.connection import KafkaServerConnection
+from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer
 from seglog.protocol.kafka.schema import Message
 from support.kafka_messages import all_messages, random_message
 

@@ -7,15 +7,13 @@ import pytest
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
+from seglog.protocol.dialect import Reply
 from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
-from seglog.protocol.kafka import (
-    ALL_OPERATIONS,
+from seglog.protocol.kafka import codec
+from seglog.protocol.kafka.connection import (
     KafkaRequest,
     KafkaServerConnection,
-    Offer,
-    Reply,
     UnsupportedApiError,
-    codec,
 )
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from seglog.protocol.kafka.messages.group_membership import HeartbeatRequest, HeartbeatResponse
@@ -31,6 +29,7 @@ from seglog.protocol.kafka.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer
 from seglog.protocol.kafka.schema import Message
 
 EVERYTHING = Offer(operation.key for operation in ALL_OPERATIONS)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from seglog.protocol.api import ApiKey
-from seglog.protocol.kafka import ALL_OPERATIONS
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest
+from seglog.protocol.kafka.operations import ALL_OPERATIONS
 from seglog.protocol.kafka.versions import VersionRange
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "kafka-dialect.md"

@@ -9,7 +9,8 @@ import pytest
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka import ALL_OPERATIONS, codec
+from seglog.protocol.kafka import codec
+from seglog.protocol.kafka.operations import ALL_OPERATIONS
 from seglog.protocol.kafka.schema import Struct
 from seglog.protocol.types import ConfigResourceType, ConfigSource
 from support.kafka_messages import random_message
