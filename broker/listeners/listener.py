@@ -204,7 +204,7 @@ class Listener:
     def _admit(self, connected: socket.socket, address: str) -> None:
         counters = self.services.counters
         counters.accepted += 1
-        broken_limit = self._limits.admit(address)
+        broken_limit = self._limits.admit(address, connected.fileno())
         if broken_limit is not None:
             counters.count_refused(broken_limit)
             self._log.report("connection-refused", f"limit={broken_limit} peer={address}")

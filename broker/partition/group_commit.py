@@ -19,9 +19,12 @@ from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import NoDescriptorError, StorageError
 
 logger = logging.getLogger(__name__)
+
+_NOTHING_SYNCED = (WorkersStoppedError, NoDescriptorError)
+"""Failures before anything was synced: the next attempt may be believed."""
 
 
 class RunnableTicket(Protocol):
@@ -160,7 +163,7 @@ class GroupCommit(Generic[TicketT]):
             self._counters.flushes += 1
             running.set_result(None)
         else:
-            if self._failure is None and not isinstance(error, WorkersStoppedError):
+            if self._failure is None and not isinstance(error, _NOTHING_SYNCED):
                 self._failure = error
                 self._counters.flush_failures += 1
                 logger.error("event=flush-failed", exc_info=error)

@@ -6,6 +6,7 @@ Every error carries the wire code that a client is answered with and the values 
     +-- FileError                   the operating system refused an operation; takes the dir offline
     |   +-- MissingFileError        a file or directory that should exist does not
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
+    |   +-- NoDescriptorError       the process may open no further file; the same holds
     +-- LogDirOfflineError          the directory failed before and is not used any more
     +-- LockedError                 another process holds the directory
     +-- CorruptFileError            content that breaks its format
@@ -28,6 +29,7 @@ from typing import ClassVar, Final
 from seglog.protocol.errors import ErrorCode, SeglogError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class StorageError(SeglogError):
@@ -65,6 +67,10 @@ class DiskFullError(StorageError):
         self.operation = operation
         self.path = path
         self.reason = reason
+
+
+class NoDescriptorError(DiskFullError):
+    """The process, or the system, has no descriptor left; says nothing about the disk."""
 
 
 class LogDirOfflineError(StorageError):
@@ -197,6 +203,8 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
     reason = error.strerror or str(error)
     if error.errno in _NO_SPACE:
         return DiskFullError(operation, path, reason)
+    if error.errno in NO_DESCRIPTOR:
+        return NoDescriptorError(operation, path, reason)
     if error.errno == errno.ENOENT:
         return MissingFileError(operation, path, reason)
     return FileError(operation, path, reason)

@@ -10,17 +10,17 @@ At least one of the two sees the other, and ``list.append``/``list.pop``/``Order
 atomic, so no lock is needed and no descriptor is closed under somebody's hands.
 """
 
-import errno
 import resource
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from seglog.broker.storage.errors import NO_DESCRIPTOR
+
 T = TypeVar("T")
 
 MIN_OPEN_HANDLES: Final = 16
 MAX_OPEN_HANDLES: Final = 16_384
-_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class Handle(Generic[T]):
@@ -88,13 +88,7 @@ class HandlePool:
     ) -> Handle[T]:
         """A pinned handle for ``owner``: a new one, or the one another thread has just opened."""
         self._make_room(self.limit)
-        try:
-            value = open_value()
-        except OSError as error:
-            if error.errno not in _NO_DESCRIPTORS:
-                raise
-            self._make_room(self.limit // 2)  # sockets took more than their share
-            value = open_value()
+        value = self.with_room(open_value)
         mine: Handle[T] = Handle(value, close)
         mine.try_pin()
         mine.recently_used = False  # opening it is no second use: the newest goes last anyway
@@ -107,6 +101,20 @@ class HandlePool:
                 mine.unpin()
                 return winner
             self.forget(owner)
+
+    def with_room(self, action: Callable[[], T]) -> T:
+        """The result of something that opens a descriptor; idle files give theirs up if need be.
+
+        Raises:
+            OSError: what ``action`` raises; EMFILE only if there was nothing to give up.
+        """
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+        self._make_room(len(self._open) // 2)  # sockets took more than their share
+        return action()
 
     def forget(self, owner: object) -> None:
         """Retires the handle of ``owner``, if it has one."""
@@ -164,8 +172,8 @@ class Pooled(Generic[T]):
 
 
 def default_limit() -> int:
-    """A third of the descriptors this process may open: the rest is for sockets."""
+    """A quarter of the descriptors this process may open: the rest is for sockets."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_OPEN_HANDLES
-    return max(MIN_OPEN_HANDLES, min(soft // 3, MAX_OPEN_HANDLES))
+    return max(MIN_OPEN_HANDLES, min(soft // 4, MAX_OPEN_HANDLES))

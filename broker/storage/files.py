@@ -8,7 +8,12 @@ written or make the n-th call fail.
 
 from typing import Protocol
 
-from seglog.broker.storage.errors import StorageError, error_from_os, sync_error
+from seglog.broker.storage.errors import (
+    NO_DESCRIPTOR,
+    StorageError,
+    error_from_os,
+    sync_error,
+)
 from seglog.broker.storage.file_pool import HandlePool
 from seglog.broker.storage.log_file import FileSlice, LogFile
 from seglog.broker.storage.mapped_file import MappedFile
@@ -119,7 +124,7 @@ class OsFileSystem:
     Args:
         calls: the system calls to use.
         max_open_files: how many data files and index maps stay open when nobody uses them; by
-            default a third of the descriptors that the process may open.
+            default a quarter of the descriptors that the process may open.
     """
 
     def __init__(
@@ -141,7 +146,7 @@ class OsFileSystem:
     def open_log(self, path: str, *, create: bool = False, preallocate_bytes: int = 0) -> LogFile:
         try:
             if create:
-                self._calls.create(path, preallocate_bytes)
+                self._create(path, preallocate_bytes)
             size = self._calls.stat(path).st_size
         except OSError as error:
             raise error_from_os("open", path, error) from error
@@ -155,16 +160,22 @@ class OsFileSystem:
         mapped = MappedFile(self._calls, self._pool, path, entry_bytes=entry_bytes)
         if create:
             try:
-                self._calls.create(path, max_bytes // entry_bytes * entry_bytes)
+                self._create(path, max_bytes // entry_bytes * entry_bytes)
             except OSError as error:
                 raise error_from_os("create", path, error) from error
         return mapped
 
     def create_file(self, path: str) -> None:
         try:
-            self._calls.create(path, 0)
+            self._create(path, 0)
         except OSError as error:
             raise error_from_os("create", path, error) from error
+
+    def _create(self, path: str, size: int) -> None:
+        self._pool.with_room(lambda: self._calls.create(path, size))
+
+    def _open(self, path: str) -> int:
+        return self._pool.with_room(lambda: self._calls.open(path))
 
     def replace_atomically(self, path: str, content: bytes) -> None:
         temporary = path + ".tmp"
@@ -185,8 +196,8 @@ class OsFileSystem:
 
     def write_file(self, path: str, content: bytes, *, sync: bool) -> None:
         try:
-            self._calls.create(path, 0)
-            descriptor = self._calls.open(path)
+            self._create(path, 0)
+            descriptor = self._open(path)
             try:
                 self._calls.truncate_open(path, descriptor, 0)
                 written = 0
@@ -231,13 +242,15 @@ class OsFileSystem:
 
     def sync_directory(self, path: str) -> None:
         try:
-            self._calls.sync_directory(path)
+            self._pool.with_room(lambda: self._calls.sync_directory(path))
         except OSError as error:
+            if error.errno in NO_DESCRIPTOR:  # it was not even opened
+                raise error_from_os("sync", path, error) from error
             raise sync_error(path, error) from error
 
     def sync_file(self, path: str) -> None:
         try:
-            descriptor = self._calls.open(path)
+            descriptor = self._open(path)
         except OSError as error:
             raise error_from_os("sync", path, error) from error
         try:
@@ -264,13 +277,13 @@ class OsFileSystem:
 
     def list_directory(self, path: str) -> list[str]:
         try:
-            return sorted(self._calls.list_directory(path))
+            return sorted(self._pool.with_room(lambda: self._calls.list_directory(path)))
         except OSError as error:
             raise error_from_os("list", path, error) from error
 
     def read_file(self, path: str) -> bytes:
         try:
-            descriptor = self._calls.open(path)
+            descriptor = self._open(path)
             try:
                 return self._read_to_end(path, descriptor)
             finally:

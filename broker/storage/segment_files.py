@@ -4,7 +4,7 @@ The order of operations matters for the loader: an index without its data file i
 next start, so the data file is always the first to be renamed or removed.
 """
 
-from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError
+from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
 from seglog.broker.storage.file_pool import Handle
 from seglog.broker.storage.files import FileSystem, LogFile
 from seglog.broker.storage.layout import (
@@ -185,7 +185,7 @@ class SegmentSync:
         self._indexes: list[tuple[MappedIndex, int]] = []
         try:
             self._hold(files, with_indexes=with_indexes)
-        except FileError:
+        except StorageError:
             self.release()
             raise
 

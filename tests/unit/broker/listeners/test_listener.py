@@ -2,13 +2,14 @@
 
 import asyncio
 import errno
+import resource
 import socket
 from typing import Any
 
 import pytest
 
 from seglog.broker.listeners import listener as listener_module
-from seglog.broker.listeners.connection_limits import ConnectionLimits
+from seglog.broker.listeners.connection_limits import KEPT_FOR_FILES, ConnectionLimits
 from seglog.broker.listeners.listener import BoundEndpoint
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.config import Endpoint, load_broker_config
@@ -36,6 +37,16 @@ async def test_more_connections_than_allowed() -> None:
             client.close()
 
 
+def test_connections_take_the_descriptors_that_logs_need() -> None:
+    """C032: the last ones are kept for files, whatever max.connections says."""
+    limits = ConnectionLimits(load_broker_config(None, {}, []))
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert limits.admit("10.0.0.1", soft - 1) == "open-files"
+    assert limits.admit("10.0.0.1", soft - KEPT_FOR_FILES) == "open-files"
+    assert limits.total == 0
+    assert limits.admit("10.0.0.1", soft - KEPT_FOR_FILES - 1) is None
+
+
 def test_one_address_takes_all_places() -> None:
     """max.connections.per.ip, and an exception for one address."""
     config = load_broker_config(
@@ -44,17 +55,17 @@ def test_one_address_takes_all_places() -> None:
         ["max.connections.per.ip=1", "max.connections.per.ip.overrides=10.0.0.9:3"],
     )
     limits = ConnectionLimits(config)
-    assert limits.admit("10.0.0.1") is None
-    assert limits.admit("10.0.0.1") == "max.connections.per.ip"
-    assert limits.admit("10.0.0.2") is None
-    assert [limits.admit("10.0.0.9") for _ in range(4)] == [
+    assert limits.admit("10.0.0.1", 9) is None
+    assert limits.admit("10.0.0.1", 9) == "max.connections.per.ip"
+    assert limits.admit("10.0.0.2", 9) is None
+    assert [limits.admit("10.0.0.9", 9) for _ in range(4)] == [
         None,
         None,
         None,
         "max.connections.per.ip",
     ]
     limits.leave("10.0.0.1")
-    assert limits.admit("10.0.0.1") is None
+    assert limits.admit("10.0.0.1", 9) is None
     assert limits.total == 5
 
 

@@ -8,7 +8,7 @@ import pytest
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.group_commit import GroupCommit
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.errors import FileError, NoDescriptorError
 
 
 class Ticket(NamedTuple):
@@ -116,6 +116,19 @@ async def test_failed_sync_fails_all_who_wait_and_is_never_repeated(setup: Setup
     assert setup.log.syncs_begun == [1]
     assert setup.log.recovery_point == 0
     assert len(setup.failures) == 1
+
+
+async def test_lack_of_descriptors_ends_all_syncs(setup: Setup) -> None:
+    """C032: nothing was synced and nothing is lost; the next attempt counts."""
+    setup.log.end = 5
+    setup.log.gate.set()
+    setup.log.error = NoDescriptorError("open", "0.log", "Too many open files")
+    with pytest.raises(NoDescriptorError):
+        await setup.commit.flush()
+    setup.log.error = None
+    await setup.commit.flush()
+    assert setup.log.recovery_point == 5
+    assert setup.failures == []
 
 
 async def test_failed_background_flush_needs_nobody_to_look_at_it(setup: Setup) -> None:

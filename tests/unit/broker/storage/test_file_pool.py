@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from seglog.broker.storage.errors import NoDescriptorError
 from seglog.broker.storage.file_pool import HandlePool
 from seglog.broker.storage.files import FileSlice, LogFile, OsFileSystem
 from seglog.broker.storage.offset_index import OffsetIndex
@@ -105,6 +106,38 @@ def test_sockets_took_all_descriptors(tmp_path: Path) -> None:
     files[9].append(b"x")
     assert file_system.open_files <= 6
     assert not failures
+
+
+@pytest.mark.parametrize("call", ["create", "open", "sync_directory", "list_directory"])
+def test_sockets_that_took_all_descriptors_fail_a_disk(tmp_path: Path, call: str) -> None:
+    """C032: small files find room among the idle ones; to have none is no failed disk."""
+    file_system = FaultyFileSystem(max_open_files=10)
+    for file in make_files(file_system, tmp_path, 8):
+        file.append(b"x")
+    real = getattr(file_system.calls, call)
+    failures = 1
+
+    def failing(*arguments: object) -> object:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(*arguments)
+
+    setattr(file_system.calls, call, failing)
+    file_system.replace_atomically(str(tmp_path / "small"), b"content")
+    assert "small" in file_system.list_directory(str(tmp_path))
+    assert file_system.open_files <= 5
+    assert failures == 0
+    failures = 1000
+    with pytest.raises(NoDescriptorError) as raised:
+        replace_and_list(file_system, tmp_path)
+    assert not raised.value.takes_dir_offline
+
+
+def replace_and_list(file_system: OsFileSystem, directory: Path) -> None:
+    file_system.replace_atomically(str(directory / "small"), b"other")
+    file_system.list_directory(str(directory))
 
 
 def test_evictor_closes_what_another_thread_reads(tmp_path: Path) -> None:
