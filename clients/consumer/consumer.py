@@ -121,6 +121,7 @@ class AsyncConsumer(ConsumerCore):
         stream = self.stream
         self._started()
         while True:
+            stream.is_iterated = True
             for record in stream.current:
                 yield record
                 if stream.attention:

@@ -95,6 +95,8 @@ class ConsumerCore:
         """Close; ``is_done`` says whether the application has done with all that it was given."""
         self._is_closed = True
         self._arrived.set()
+        if not is_done:
+            self.stream.settle_all_but_last()
         await self._end_session(timeout_s, is_done=is_done)
         await self.cluster.close()
 
@@ -108,6 +110,7 @@ class ConsumerCore:
     async def read_some(self, max_records: int, deadline_s: float | None) -> list[Record] | None:
         """What ``read`` returns; None if the reader is needed for something else before."""
         records: list[Record] = []
+        self.stream.is_iterated = False
         self.stream.take(records, max_records)
         loop = asyncio.get_running_loop()
         while len(records) < max_records and not self.stream.has_error:

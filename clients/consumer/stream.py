@@ -51,6 +51,8 @@ class RecordStream:
         self._deferred_error: ClientError | None = None
         self._unsettled: set[PartitionState] = set()
         self._loads = 0
+        self.is_iterated = False
+        """Whether records are given out one by one, not many at a time."""
         self.attention = False
         """Whether the reader shall look up from the batch that it is in: somebody needs it."""
         self.current: Iterator[Record] = iter(self._records)
@@ -81,6 +83,15 @@ class RecordStream:
         unsettled.clear()
         if self._chunk is not None:
             unsettled.add(self._chunk.state)
+
+    def settle_all_but_last(self) -> None:
+        """The application has done with all records but the last one, where they came singly."""
+        chunk = self._chunk
+        if not self.is_iterated or chunk is None or chunk.is_void:
+            return
+        used = len(self._records) - operator.length_hint(self.current)
+        if used > 0:
+            chunk.state.settled = self._records[used - 1].offset
 
     def put(self, chunk: Chunk) -> None:
         """Add a chunk behind the others."""

@@ -161,6 +161,12 @@ class Membership(Member):
         if self.state is MemberState.STABLE and self._division.is_outdated:
             self.rebalance("topics of the group have changed")
 
+    def finish(self, step: Step) -> None:
+        """The reader has done a step."""
+        if self.step is step:
+            self.step = None
+            step.done.set_result(None)
+
     def fail(self, error: ClientError) -> None:
         """There is no way on; whoever reads is told."""
         if self.error is None and self.state is not MemberState.CLOSED:
@@ -379,9 +385,6 @@ class Membership(Member):
         self._move(MemberEvent.YIELDED)
 
     async def _hand_over(self, kind: StepKind, partitions: Collection[TopicPartition]) -> None:
-        self.step = Step(kind, sorted(partitions))
+        step = self.step = Step(kind, sorted(partitions))
         self._reader.call()
-        try:
-            await self.step.done
-        finally:
-            self.step = None
+        await step.done

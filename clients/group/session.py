@@ -174,8 +174,8 @@ class GroupSession:
             self._partitions.end(step.partitions)
             for partition in step.partitions:
                 self._committed.pop(partition, None)
-        if not step.done.done():
-            step.done.set_result(None)
+        if self._membership is not None:
+            self._membership.finish(step)
 
     # Offsets.
 
