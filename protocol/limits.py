@@ -14,12 +14,6 @@ MAX_ARRAY_ELEMENTS: Final = 1_000_000
 MAX_TAGGED_FIELDS: Final = 10_000
 """Tagged fields of one structure of a flexible message."""
 
-MAX_TOPIC_NAME_LENGTH: Final = 249
-"""Characters of a topic name; Kafka's limit, so that ``<topic>-<partition>`` is a file name."""
-
-MAX_FRAME_BYTES_DEFAULT: Final = 104_857_600
-"""Bytes of one request or response; Kafka's default of ``socket.request.max.bytes``."""
-
 MAX_BATCH_BYTES: Final = 2**31 - 1
 """Bytes of one record batch: its length is an int32."""
 

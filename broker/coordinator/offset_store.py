@@ -55,10 +55,6 @@ class OffsetStore:
         assert self.exists
         return partition_of_key(group_id, self.partition_count)
 
-    def is_usable(self, number: int) -> bool:
-        """Whether a partition of the topic can be read and written."""
-        return self._services.partitions.find(OFFSETS_TOPIC, number) is not None
-
     def batch_bytes_max(self, group_id: str) -> int:
         """How many bytes of records one append for a group may hold.
 

@@ -48,11 +48,6 @@ class DeletionQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def next_due_ms(self) -> int | None:
-        """When the next removal is due, None if none waits."""
-        return self._waiting[0].due_ms if self._waiting else None
-
     def add(
         self, due_ms: int, log_dir: LogDir, what: str, size_bytes: int, run: Callable[[], None]
     ) -> None:

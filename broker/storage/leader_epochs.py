@@ -101,18 +101,6 @@ class LeaderEpochCache:
         number = bisect_right(self._entries, offset, key=_start_of) - 1
         return self._entries[number].epoch if number >= 0 else None
 
-    def start_offset_of(self, epoch: int) -> int | None:
-        """Where exactly this epoch starts, None if the log does not know it."""
-        number = bisect_left(self._entries, epoch, key=_epoch_of)
-        if number < len(self._entries) and self._entries[number].epoch == epoch:
-            return self._entries[number].start_offset
-        return None
-
-    def previous_epoch(self, epoch: int) -> int | None:
-        """The greatest epoch below ``epoch``, None if there is none."""
-        number = bisect_left(self._entries, epoch, key=_epoch_of) - 1
-        return self._entries[number].epoch if number >= 0 else None
-
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drops the epochs that start at or above ``end_offset``; whether there were any."""
         keep = bisect_left(self._entries, end_offset, key=_start_of)

@@ -6,7 +6,6 @@ recovery, the identity of the other directories), with a line in the log that na
 
 import json
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
@@ -189,13 +188,3 @@ def remove_directory_tree(file_system: FileSystem, path: str) -> None:
             # A folder inside, which no broker makes.
             remove_directory_tree(file_system, f"{path}/{name}")
     file_system.remove_directory(path)
-
-
-def unlink_files(file_system: FileSystem, paths: tuple[str, ...]) -> Callable[[], None]:
-    """A job that removes files; those that are gone already do not matter."""
-
-    def run() -> None:
-        for path in paths:
-            file_system.unlink(path, missing_ok=True)
-
-    return run

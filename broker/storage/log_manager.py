@@ -185,10 +185,6 @@ class LogManager:
         """Every log that can be served."""
         return self._registry.all()
 
-    def logs_of_topic(self, topic: str) -> list[Log]:
-        """The logs of a topic that can be served, by partition number."""
-        return self._registry.of_topic(topic)
-
     def log_dir_of(self, log: Log) -> LogDir:
         """The data directory a log is in."""
         return self._directories.find(parent_directory(log.directory))

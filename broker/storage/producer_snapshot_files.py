@@ -51,11 +51,6 @@ class ProducerSnapshotFiles:
         """Offsets of the snapshots that exist, ascending."""
         return list(self._offsets)
 
-    @property
-    def newest_offset(self) -> int:
-        """Offset of the newest snapshot, -1 if there is none."""
-        return self._offsets[-1] if self._offsets else -1
-
     def snapshot_path(self, offset: int) -> str:
         """Path of Kafka's snapshot file."""
         return segment_path(self._directory, offset, SNAPSHOT_SUFFIX)

@@ -24,7 +24,6 @@ _DISTINCT_VALUES: Final = 1000
 _TURNS_PER_SECOND: Final = 100
 _RECORDS_PER_TURN_MAX: Final = 1000
 _BYTES_PER_TURN: Final = 65_536
-_INTERVAL_S: Final = 5.0
 
 Item = tuple[bytes | None, bytes]
 

@@ -23,7 +23,6 @@ from seglog.protocol.kafka.fast_topics import (
 )
 from seglog.protocol.types import IsolationLevel
 
-_FIRST_WITH_LEADER_EPOCH: Final = 9
 _FIRST_FLEXIBLE: Final = 12
 FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15

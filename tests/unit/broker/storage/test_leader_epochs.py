@@ -109,10 +109,6 @@ def test_epoch_of_an_offset_is_wrong(cache: LeaderEpochCache) -> None:
     assert [cache.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 1000)] == [
         None, 2, 2, 4, 7,
     ]  # fmt: skip
-    assert cache.start_offset_of(4) == 20
-    assert cache.start_offset_of(5) is None
-    assert cache.previous_epoch(7) == cache.previous_epoch(5) == 4
-    assert cache.previous_epoch(2) is None
 
 
 @pytest.mark.parametrize(
