@@ -23,6 +23,9 @@ CONFIGS = {
     "log.cleaner.io.buffer.size": 262144,
 }
 
+NOT_OURS = ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
+"""Old-fashioned calls inside of other people's clients, and the sockets that they forget."""
+
 Opener = Callable[[str], ForeignClient]
 
 
@@ -32,8 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.slow)
-            # What is old-fashioned inside of other people's clients is not ours to mend.
-            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
+            for warning in NOT_OURS:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
 
 
 @pytest.fixture(scope="module")
