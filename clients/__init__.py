@@ -49,7 +49,15 @@ if TYPE_CHECKING:
         UnknownTopicOrPartitionError,
     )
     from seglog.clients.group.steps import RebalanceListener
-    from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata
+    from seglog.clients.models import (
+        GroupInfo,
+        GroupLag,
+        GroupMember,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        OffsetChange,
+        RecordMetadata,
+    )
     from seglog.clients.producer.futures import (
         AsyncBulkFuture,
         AsyncDeliveryFuture,
@@ -87,6 +95,9 @@ __all__ = [
     "DeliveryTimeoutError",
     "FencedInstanceIdError",
     "FlushTimeoutError",
+    "GroupInfo",
+    "GroupLag",
+    "GroupMember",
     "GroupNotEmptyError",
     "GroupNotFoundError",
     "InvalidRecordError",
@@ -97,6 +108,7 @@ __all__ = [
     "Offset",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetChange",
     "OffsetCommitError",
     "OffsetOutOfRangeError",
     "OutOfOrderSequenceError",
@@ -154,7 +166,15 @@ _NAMES_BY_MODULE: Final = {
         "UnknownTopicOrPartitionError",
     ),
     "seglog.clients.group.steps": ("RebalanceListener",),
-    "seglog.clients.models": ("OffsetAndMetadata", "OffsetAndTimestamp", "RecordMetadata"),
+    "seglog.clients.models": (
+        "GroupInfo",
+        "GroupLag",
+        "GroupMember",
+        "OffsetAndMetadata",
+        "OffsetAndTimestamp",
+        "OffsetChange",
+        "RecordMetadata",
+    ),
     "seglog.clients.producer.futures": (
         "AsyncBulkFuture",
         "AsyncDeliveryFuture",

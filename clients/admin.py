@@ -2,12 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeVar, Unpack
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ClientConfig, ClientOptions, make_config
 from seglog.clients.errors import UnknownTopicOrPartitionError, broker_error
-from seglog.clients.models import OffsetAndTimestamp
+from seglog.clients.models import (
+    GroupInfo,
+    GroupLag,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    OffsetChange,
+)
 from seglog.clients.offsets import (
     ByPartition,
     OffsetFinder,
@@ -33,6 +39,7 @@ from seglog.protocol.api import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribePartitionsRequest,
+    ListedGroup,
     LogDirDescription,
     MetadataRequest,
     MetadataResponse,
@@ -52,6 +59,9 @@ from seglog.protocol.types import (
     IsolationLevel,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from seglog.clients.group.admin import GroupAdmin, ResetTarget
 
 ConfigValue = str | int | float | bool
 ResourceKind = Literal["topic", "broker"]
@@ -273,6 +283,93 @@ class AsyncAdmin:
             TopicPartition(result.topic, result.partition): result.low_watermark
             for result in results
         }
+
+    # Consumer groups.
+
+    @property
+    def _groups(self) -> "GroupAdmin":
+        # Who only looks after topics must not pay for the formats of groups.
+        from seglog.clients.group.admin import GroupAdmin
+
+        return GroupAdmin(self.cluster, self._finder, self._timeout_s)
+
+    async def list_groups(self, *, states: Sequence[str] = ()) -> Sequence[ListedGroup]:
+        """The groups in these states (none given: in all), by name."""
+        return await self._groups.list(states)
+
+    async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupInfo]:
+        """State and members of groups; raises ``GroupNotFoundError`` if one does not exist."""
+        return await self._groups.describe(groups)
+
+    async def delete_groups(self, groups: Iterable[str]) -> None:
+        """Delete groups with their offsets.
+
+        Raises:
+            GroupNotEmptyError: one has members.
+            GroupNotFoundError: one does not exist.
+        """
+        await self._groups.delete(groups)
+
+    async def list_group_offsets(
+        self, group: str, partitions: Iterable[PartitionLike] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets of a group (None: of all partitions that have one)."""
+        return await self._groups.offsets(group, partitions)
+
+    async def alter_group_offsets(
+        self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> None:
+        """Set committed offsets of a group; one that does not exist comes to be.
+
+        Raises:
+            GroupNotEmptyError: the group has members.
+            OffsetCommitError: some offsets are not set, the others are.
+        """
+        await self._groups.alter(group, offsets)
+
+    async def delete_group_offsets(self, group: str, partitions: Iterable[PartitionLike]) -> None:
+        """Forget committed offsets of partitions that no member of the group reads.
+
+        Raises:
+            OffsetCommitError: some are still there.
+            GroupNotFoundError: there is no such group.
+        """
+        await self._groups.delete_offsets(group, partitions)
+
+    async def reset_group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[str | PartitionLike] | None = None,
+        *,
+        to: "ResetTarget | None" = None,
+        shift_by: int | None = None,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, OffsetChange]:
+        """Set committed offsets of a group without members by a rule.
+
+        Args:
+            group: its name.
+            partitions: topics or ``(topic, partition)`` pairs; None: all that have an offset.
+            to: "earliest", "latest", an offset, or a datetime for the first record at or after it.
+            shift_by: instead: so many offsets forward, or back if negative.
+            dry_run: only say what would be done.
+
+        Returns:
+            The change of each partition; nothing is set outside of the offsets that exist.
+
+        Raises:
+            GroupNotEmptyError: the group has members.
+            ConfigurationError: neither ``to`` nor ``shift_by``, or both, or nothing to shift.
+        """
+        return await self._groups.reset(group, partitions, to, shift_by, dry_run=dry_run)
+
+    async def group_lag(self, group: str) -> dict[TopicPartition, GroupLag]:
+        """How far a group is behind in each of its partitions.
+
+        Raises:
+            GroupNotFoundError: there is no such group.
+        """
+        return await self._groups.lag(group)
 
     # Housekeeping.
 

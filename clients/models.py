@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from seglog.protocol.types import TopicPartition
+
 
 class RecordMetadata(NamedTuple):
     """Where a record was stored.
@@ -33,3 +35,52 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp_ms: int
     leader_epoch: int
+
+
+class GroupMember(NamedTuple):
+    """A member of a group as the broker knows it.
+
+    ``topics`` and ``partitions``, what it wants and what it has, are only known of consumers in a
+    stable group; elsewhere they are empty.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: frozenset[str]
+    partitions: tuple[TopicPartition, ...]
+
+
+class GroupInfo(NamedTuple):
+    """A group as the broker knows it.
+
+    ``state`` is Empty, PreparingRebalance, CompletingRebalance or Stable.
+    """
+
+    group: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+
+class GroupLag(NamedTuple):
+    """How far a group is in a partition.
+
+    ``offset`` is the committed one and ``lag`` the distance to ``end_offset``, which is that behind
+    the last record, decided or not; both are None where nothing is committed. ``member`` has the
+    partition now, if anybody has.
+    """
+
+    offset: int | None
+    end_offset: int
+    lag: int | None
+    member: GroupMember | None
+
+
+class OffsetChange(NamedTuple):
+    """What a reset does to the committed offset of a partition; None is none."""
+
+    before: int | None
+    after: int

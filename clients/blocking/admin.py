@@ -1,17 +1,24 @@
 """``Admin``: topics, configurations, offsets and housekeeping, from threads."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from seglog.clients.admin import AsyncAdmin, ConfigValue, ResourceKind
 from seglog.clients.blocking.facade import BlockingClient
 from seglog.clients.config import ClientOptions
-from seglog.clients.models import OffsetAndTimestamp
+from seglog.clients.models import (
+    GroupInfo,
+    GroupLag,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    OffsetChange,
+)
 from seglog.clients.offsets import ByPartition, PartitionLike, TimeSpec
 from seglog.protocol.api import (
     CleanLogResult,
     ConfigEntry,
     CreateTopicResult,
+    ListedGroup,
     LogDirDescription,
     MetadataResponse,
     NewTopic,
@@ -21,6 +28,9 @@ from seglog.protocol.api import (
     TopicMetadata,
 )
 from seglog.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from seglog.clients.group.admin import ResetTarget
 
 
 class Admin(BlockingClient[AsyncAdmin]):
@@ -158,6 +168,88 @@ class Admin(BlockingClient[AsyncAdmin]):
             OffsetOutOfRangeError: beyond the end.
         """
         return self._call(self._twin.delete_records(offsets))
+
+    def list_groups(self, *, states: Sequence[str] = ()) -> Sequence[ListedGroup]:
+        """The groups in these states (none given: in all), by name."""
+        return self._call(self._twin.list_groups(states=states))
+
+    def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupInfo]:
+        """State and members of groups; raises ``GroupNotFoundError`` if one does not exist."""
+        return self._call(self._twin.describe_groups(groups))
+
+    def delete_groups(self, groups: Iterable[str]) -> None:
+        """Delete groups with their offsets.
+
+        Raises:
+            GroupNotEmptyError: one has members.
+            GroupNotFoundError: one does not exist.
+        """
+        self._call(self._twin.delete_groups(groups))
+
+    def list_group_offsets(
+        self, group: str, partitions: Iterable[PartitionLike] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets of a group (None: of all partitions that have one)."""
+        return self._call(self._twin.list_group_offsets(group, partitions))
+
+    def alter_group_offsets(
+        self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> None:
+        """Set committed offsets of a group; one that does not exist comes to be.
+
+        Raises:
+            GroupNotEmptyError: the group has members.
+            OffsetCommitError: some offsets are not set, the others are.
+        """
+        self._call(self._twin.alter_group_offsets(group, offsets))
+
+    def delete_group_offsets(self, group: str, partitions: Iterable[PartitionLike]) -> None:
+        """Forget committed offsets of partitions that no member of the group reads.
+
+        Raises:
+            OffsetCommitError: some are still there.
+            GroupNotFoundError: there is no such group.
+        """
+        self._call(self._twin.delete_group_offsets(group, partitions))
+
+    def reset_group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[str | PartitionLike] | None = None,
+        *,
+        to: "ResetTarget | None" = None,
+        shift_by: int | None = None,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, OffsetChange]:
+        """Set committed offsets of a group without members by a rule.
+
+        Args:
+            group: its name.
+            partitions: topics or ``(topic, partition)`` pairs; None: all that have an offset.
+            to: "earliest", "latest", an offset, or a datetime for the first record at or after it.
+            shift_by: instead: so many offsets forward, or back if negative.
+            dry_run: only say what would be done.
+
+        Returns:
+            The change of each partition; nothing is set outside of the offsets that exist.
+
+        Raises:
+            GroupNotEmptyError: the group has members.
+            ConfigurationError: neither ``to`` nor ``shift_by``, or both, or nothing to shift.
+        """
+        return self._call(
+            self._twin.reset_group_offsets(
+                group, partitions, to=to, shift_by=shift_by, dry_run=dry_run
+            )
+        )
+
+    def group_lag(self, group: str) -> dict[TopicPartition, GroupLag]:
+        """How far a group is behind in each of its partitions.
+
+        Raises:
+            GroupNotFoundError: there is no such group.
+        """
+        return self._call(self._twin.group_lag(group))
 
     def describe_log_dirs(
         self, partitions: Iterable[PartitionLike] | None = None

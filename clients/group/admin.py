@@ -1,0 +1,283 @@
+"""What tools ask about groups, and how they change the offsets of those without members."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+from seglog.clients.cluster import Cluster
+from seglog.clients.errors import (
+    BrokerError,
+    CommitFailedError,
+    ConfigurationError,
+    GroupNotEmptyError,
+    OffsetCommitError,
+    broker_error,
+)
+from seglog.clients.group.commits import Member, OffsetCommits
+from seglog.clients.group.coordinator import GroupCoordinator
+from seglog.clients.group.wire import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from seglog.clients.models import (
+    GroupInfo,
+    GroupLag,
+    GroupMember,
+    OffsetAndMetadata,
+    OffsetChange,
+)
+from seglog.clients.offsets import (
+    ByPartition,
+    OffsetFinder,
+    PartitionLike,
+    TimeSpec,
+    as_partition,
+    checked_offsets,
+)
+from seglog.protocol.api import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    GroupDescription,
+    GroupMemberDescription,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MetadataRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
+from seglog.protocol.errors import ErrorCode, ProtocolError
+from seglog.protocol.types import TopicPartition
+
+ResetTarget = Literal["earliest", "latest"] | int | datetime
+"""Where to set offsets: an end, an offset, or the first record at or after a time."""
+_DEAD: Final = "Dead"
+
+
+class GroupAdmin:
+    """Looks after groups; part of an admin client.
+
+    Args:
+        cluster: whom to ask.
+        finder: finds offsets.
+        timeout_s: how long each question may take.
+    """
+
+    def __init__(self, cluster: Cluster, finder: OffsetFinder, timeout_s: float) -> None:
+        self._cluster = cluster
+        self._finder = finder
+        self._timeout_s = timeout_s
+
+    # Groups.
+
+    async def list(self, states: Sequence[str] = ()) -> Sequence[ListedGroup]:
+        """The groups in these states (none given: in all), by name."""
+        metadata = await self._cluster.retry(MetadataRequest(topics=[]), self._timeout_s)
+        found: dict[str, ListedGroup] = {}
+        request = ListGroupsRequest(list(states))
+        for broker in metadata.brokers:
+            response: ListGroupsResponse = await self._cluster.request(
+                request, self._timeout_s, broker.node_id
+            )
+            if response.error is not ErrorCode.NONE:
+                raise broker_error(response.error, None, "groups")
+            found.update((group.group_id, group) for group in response.groups)
+        return [found[name] for name in sorted(found)]
+
+    async def describe(self, groups: Iterable[str]) -> dict[str, GroupInfo]:
+        """State and members of groups; raises ``GroupNotFoundError`` if one does not exist."""
+        return {group: await self._describe(group) for group in groups}
+
+    async def _describe(self, group: str) -> GroupInfo:
+        coordinator = GroupCoordinator(self._cluster, group)
+        response = await coordinator.retry(DescribeGroupsRequest([group]), self._timeout_s)
+        (found,) = response.groups
+        code = found.error
+        if code is ErrorCode.NONE and found.state == _DEAD:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        if code is not ErrorCode.NONE:
+            raise coordinator.error(code, found.error_message)
+        return _info_of(found)
+
+    async def delete(self, groups: Iterable[str]) -> None:
+        """Delete groups with their offsets; does what it can, then raises the first error."""
+        errors: list[BrokerError] = []
+        for group in groups:
+            coordinator = GroupCoordinator(self._cluster, group)
+            response = await coordinator.ask(DeleteGroupsRequest([group]), self._timeout_s)
+            (result,) = response.groups
+            if result.error is not ErrorCode.NONE:
+                errors.append(coordinator.error(result.error, result.error_message))
+        if errors:
+            raise errors[0]
+
+    # Offsets.
+
+    async def offsets(
+        self, group: str, partitions: Iterable[PartitionLike] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Committed offsets (None: of all partitions that have one)."""
+        chosen = None if partitions is None else [as_partition(each) for each in partitions]
+        return await self._commits(group).fetch(chosen, self._timeout_s)
+
+    async def alter(self, group: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+        """Set committed offsets of a group without members."""
+        checked = checked_offsets(offsets)
+        try:
+            await self._commits(group).commit(checked, self._timeout_s)
+        except CommitFailedError as error:
+            raise GroupNotEmptyError(
+                f"group {group} has members, so its offsets cannot be changed from outside"
+            ) from error
+
+    async def delete_offsets(self, group: str, partitions: Iterable[PartitionLike]) -> None:
+        """Forget committed offsets of partitions that no member reads."""
+        chosen = [as_partition(each) for each in partitions]
+        coordinator = GroupCoordinator(self._cluster, group)
+        response: OffsetDeleteResponse = await coordinator.ask(
+            OffsetDeleteRequest(group, [(topic, number) for topic, number in chosen]),
+            self._timeout_s,
+        )
+        if response.error is not ErrorCode.NONE:
+            raise coordinator.error(response.error)
+        errors = {
+            TopicPartition(each.topic, each.partition): broker_error(
+                each.error, None, f"{each.topic}-{each.partition}"
+            )
+            for each in response.partitions
+            if each.error is not ErrorCode.NONE
+        }
+        if errors:
+            first = next(iter(errors.values()))
+            raise OffsetCommitError(
+                f"group {group}: {len(errors)} of {len(chosen)} offsets not deleted: {first}",
+                first.code,
+                errors=errors,
+            )
+
+    async def reset(
+        self,
+        group: str,
+        chosen: Iterable[str | PartitionLike] | None,
+        to: ResetTarget | None,
+        shift_by: int | None,
+        *,
+        dry_run: bool,
+    ) -> dict[TopicPartition, OffsetChange]:
+        """Set committed offsets by a rule; see ``AsyncAdmin.reset_group_offsets``."""
+        if (to is None) == (shift_by is None):
+            raise ConfigurationError(
+                "say either where offsets are set to, or by what to shift them"
+            )
+        committed = await self._committed_of(group, chosen)
+        found = await self._targets(committed, to, shift_by)
+        firsts = await self._ends(committed, "earliest")
+        ends = await self._ends(committed, "latest")
+        changes: dict[TopicPartition, OffsetChange] = {}
+        for partition, before in committed.items():
+            after = min(
+                max(found.get(partition, ends[partition]), firsts[partition]), ends[partition]
+            )
+            changes[partition] = OffsetChange(None if before is None else before.offset, after)
+        if not dry_run and changes:
+            await self.alter(
+                group, {partition: change.after for partition, change in changes.items()}
+            )
+        return changes
+
+    async def _committed_of(
+        self, group: str, chosen: Iterable[str | PartitionLike] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        if chosen is None:
+            return await self.offsets(group, None)
+        partitions: list[TopicPartition] = []
+        for each in [chosen] if isinstance(chosen, str) else chosen:
+            if isinstance(each, str):
+                known = await self._cluster.find_topic(each, self._timeout_s)
+                partitions += [TopicPartition(each, n) for n in range(known.partition_count)]
+            else:
+                partitions.append(as_partition(each))
+        return await self.offsets(group, partitions)
+
+    async def _targets(
+        self,
+        committed: Mapping[TopicPartition, OffsetAndMetadata | None],
+        to: ResetTarget | None,
+        shift_by: int | None,
+    ) -> dict[TopicPartition, int]:
+        """Where each partition is set to; one that is left out goes to its end."""
+        if shift_by is not None:
+            missing = [str(partition) for partition, each in committed.items() if each is None]
+            if missing:
+                raise ConfigurationError(
+                    f"nothing is committed to be shifted: {', '.join(missing)}"
+                )
+            return {
+                partition: each.offset + shift_by
+                for partition, each in committed.items()
+                if each is not None
+            }
+        if type(to) is int:
+            return dict.fromkeys(committed, to)
+        assert to is not None
+        return await self._ends(committed, to)
+
+    async def _ends(
+        self, partitions: Collection[TopicPartition], spec: TimeSpec
+    ) -> dict[TopicPartition, int]:
+        answers = await self._finder.find(dict.fromkeys(partitions, spec), self._timeout_s)
+        return {
+            partition: answer.offset for partition, answer in answers.items() if answer is not None
+        }
+
+    async def lag(self, group: str) -> dict[TopicPartition, GroupLag]:
+        """How far a group is in all partitions that it has an offset for, or that members have."""
+        info = await self._describe(group)
+        readers = {partition: member for member in info.members for partition in member.partitions}
+        committed = await self.offsets(group, None)
+        partitions = sorted(readers.keys() | committed.keys())
+        ends = await self._ends(partitions, "latest")
+        lags: dict[TopicPartition, GroupLag] = {}
+        for partition in partitions:
+            each, end = committed.get(partition), ends[partition]
+            offset = None if each is None else each.offset
+            lag = None if offset is None else max(0, end - offset)
+            lags[partition] = GroupLag(offset, end, lag, readers.get(partition))
+        return lags
+
+    def _commits(self, group: str) -> OffsetCommits:
+        return OffsetCommits(GroupCoordinator(self._cluster, group), Member())
+
+
+def _info_of(found: GroupDescription) -> GroupInfo:
+    is_readable = found.protocol_type == PROTOCOL_TYPE
+    return GroupInfo(
+        found.group_id,
+        found.state,
+        found.protocol_type,
+        found.protocol_name,
+        tuple(
+            _member_of(member, found.protocol_name, is_readable=is_readable)
+            for member in found.members
+        ),
+    )
+
+
+def _member_of(member: GroupMemberDescription, assignor: str, *, is_readable: bool) -> GroupMember:
+    topics: frozenset[str] = frozenset()
+    partitions: tuple[TopicPartition, ...] = ()
+    if is_readable and member.metadata:
+        try:
+            subscription = decode_subscription(
+                assignor, member.member_id, member.group_instance_id, member.metadata
+            )
+            topics = subscription.topics
+            partitions = tuple(sorted(decode_assignment(member.assignment)))
+        except ProtocolError:
+            # A client with bytes of its own: there is nothing to be said about its partitions.
+            partitions = ()
+    return GroupMember(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        topics,
+        partitions,
+    )
