@@ -96,7 +96,7 @@ def join(chunks: Iterable[Any]) -> list[Part]:
 
 def length_of(part: Part) -> int:
     """How many bytes a part stands for."""
-    return len(part) if isinstance(part, bytes | bytearray | memoryview) else part.length
+    return len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.length
 
 
 def encode_versioned(message: Message, version: int) -> bytes:

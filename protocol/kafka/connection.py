@@ -19,7 +19,7 @@ from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
 from seglog.protocol.kafka import codec
 from seglog.protocol.kafka.decoder import skip_tagged
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from seglog.protocol.kafka.operations import OPERATION_OF_KEY, AnyOperation, Offer
+from seglog.protocol.kafka.operations import Form, Offer
 from seglog.protocol.types import INT32_MAX, Acks
 
 SIZE_BYTES: Final = 4
@@ -58,26 +58,17 @@ class KafkaRequest:
 
     __slots__ = (
         "api_key",
-        "api_version",
         "client_id",
         "correlation_id",
         "expects_response",
-        "operation",
+        "form",
         "request",
         "withheld",
     )
 
-    def __init__(
-        self,
-        operation: AnyOperation,
-        api_version: int,
-        correlation_id: int,
-        client_id: str,
-        request: Any,
-    ) -> None:
-        self.operation = operation
-        self.api_key = operation.key
-        self.api_version = api_version
+    def __init__(self, form: Form, correlation_id: int, client_id: str, request: Any) -> None:
+        self.form = form
+        self.api_key = form.operation.key
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request = request
@@ -143,26 +134,20 @@ class KafkaServerConnection:
             client_id = ""
         else:
             raise ProtocolError(f"client id of {size} bytes")
-        operation = OPERATION_OF_KEY.get(api_key)
-        if operation is None:
+        form = self._offer.form(api_key, version)
+        if form is None:
             if api_key == _API_VERSIONS:
                 return self._answer_api_versions(frame, position, version, correlation_id)
             raise UnsupportedApiError(api_key, version)
-        message = operation.request_message
-        if version not in message.versions:
-            raise UnsupportedApiError(api_key, version)
-        if version in message.flexible:
+        if form.has_flexible_request:
             position = _skip_tags(frame, position)
+        operation = form.operation
         incoming = KafkaRequest(
-            operation,
-            version,
-            correlation_id,
-            client_id,
-            operation.decode(frame, position, version),
+            form, correlation_id, client_id, operation.decode(frame, position, version)
         )
         if api_key == _PRODUCE and incoming.request.acks == Acks.NONE:
             incoming.expects_response = False
-        if not self._offer.serves(operation, version):
+        if not form.is_offered:
             return self._refuse(incoming)
         if operation.withholding is not None:
             incoming.withheld = operation.withholding.take(incoming.request, version)
@@ -174,28 +159,28 @@ class KafkaServerConnection:
         Raises:
             ProtocolError: a value of the response does not fit its field: our mistake.
         """
-        operation, version = incoming.operation, incoming.api_version
+        form = incoming.form
+        operation = form.operation
         if incoming.withheld:
             assert operation.withholding is not None
             operation.withholding.put_back(response, incoming.withheld)
-        parts = operation.encode(response, version)
-        flexible = version in operation.response_message.flexible
-        return _frame(parts, incoming.correlation_id, flexible=flexible)
+        parts = operation.encode(response, form.version)
+        return _frame(parts, incoming.correlation_id, flexible=form.has_flexible_response)
 
     def encode_error(
         self, incoming: KafkaRequest, error: ErrorCode, message: str
     ) -> Sequence[Part]:
         """Return the parts of the frame that refuses all of ``incoming`` with one error."""
-        response = incoming.operation.fail(incoming.request, error, message)
+        response = incoming.form.operation.fail(incoming.request, error, message)
         return self.encode(incoming, response)
 
     def _refuse(self, incoming: KafkaRequest) -> Reply:
         """Say that an operation or version is not offered, which the sender can read."""
         if not incoming.expects_response:
-            raise UnsupportedApiError(incoming.api_key, incoming.api_version)
+            raise UnsupportedApiError(incoming.api_key, incoming.form.version)
         error = ErrorCode.UNSUPPORTED_VERSION
-        name = incoming.operation.request_message.__name__
-        text = f"{name} version {incoming.api_version} is not offered"
+        name = incoming.form.operation.request_message.__name__
+        text = f"{name} version {incoming.form.version} is not offered"
         return Reply(list(self.encode_error(incoming, error, text)), error=error)
 
     def _answer_api_versions(

@@ -35,7 +35,7 @@ SMALL_VARINTS: Final = tuple(unsigned_varint(value) for value in range(128))
 
 def records_length(records: Any) -> int:
     """How many bytes a records field holds, wherever they are."""
-    if isinstance(records, bytes | bytearray | memoryview):
+    if isinstance(records, (bytes, bytearray, memoryview)):
         return len(records)
     length: int = records.length
     return length

@@ -1,7 +1,7 @@
 """All operations of the Kafka dialect, and what a broker offers of them."""
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
@@ -47,6 +47,16 @@ OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {
 }
 
 
+class Form(NamedTuple):
+    """One version of one operation; ``is_offered`` says whether a handler may see it."""
+
+    operation: AnyOperation
+    version: int
+    has_flexible_request: bool
+    has_flexible_response: bool
+    is_offered: bool
+
+
 class Offer:
     """The operations that a broker offers; one object for all of its connections.
 
@@ -61,10 +71,24 @@ class Offer:
     def __init__(self, implemented: Iterable[ApiKey]) -> None:
         self._offered = frozenset(int(key) for key in implemented if int(key) in OPERATION_OF_KEY)
         self.table: Final = self._build_table()
+        self._forms: dict[int, Form] = {}
 
-    def serves(self, operation: AnyOperation, version: int) -> bool:
-        """Whether a handler may see the operation in this version."""
-        return operation.key in self._offered and version >= operation.oldest_served
+    def form(self, api_key: int, version: int) -> Form | None:
+        """How a request is read and answered; None if its key or version is not known."""
+        return self._forms.get(api_key << 16 | version) or self._find_form(api_key, version)
+
+    def _find_form(self, api_key: int, version: int) -> Form | None:
+        operation = OPERATION_OF_KEY.get(api_key)
+        if operation is None or version not in operation.versions:
+            return None
+        form = self._forms[api_key << 16 | version] = Form(
+            operation,
+            version,
+            version in operation.request_message.flexible,
+            version in operation.response_message.flexible,
+            api_key in self._offered and version >= operation.oldest_served,
+        )
+        return form
 
     def answer(self, error: ErrorCode) -> ApiVersionsResponse:
         """The answer to ApiVersions; with the table, unless the request itself was wrong."""

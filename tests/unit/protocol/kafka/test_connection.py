@@ -159,7 +159,7 @@ class TestHeaders:
         incoming = accept(server, frame(message, version, client_id=client_id))
         assert incoming.client_id == (client_id or "")
         assert server.client_id == (client_id or "")
-        assert (incoming.api_key, incoming.api_version) == (ApiKey.HEARTBEAT, version)
+        assert (incoming.api_key, incoming.form.version) == (ApiKey.HEARTBEAT, version)
         assert incoming.request == api.HeartbeatRequest("g", 1, "m")
         assert incoming.expects_response
         parts = server.encode(incoming, api.HeartbeatResponse(ErrorCode.ILLEGAL_GENERATION))
