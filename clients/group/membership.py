@@ -40,20 +40,25 @@ class Reader(Protocol):
     @property
     def owned(self) -> Collection[TopicPartition]:
         """The partitions that are read."""
+        ...
 
     @property
     def progress(self) -> object:
         """Differs from what it was before if the application has read on."""
+        ...
 
     @property
     def is_waiting(self) -> bool:
         """Whether the application waits for records right now."""
+        ...
 
     def call(self) -> None:
         """Ask the reader to come and see what is to be done."""
+        ...
 
     async def begin(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
         """Read these too, from the committed offsets."""
+        ...
 
 
 class Membership(Member):

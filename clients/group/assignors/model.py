@@ -44,13 +44,16 @@ class Assignor(Protocol):
     @property
     def name(self) -> str:
         """Its name on the wire."""
+        ...
 
     @property
     def is_cooperative(self) -> bool:
         """Whether members keep reading through a rebalance what they need not give up."""
+        ...
 
     def assign(self, members: Sequence[MemberSubscription], counts: PartitionCounts) -> Assignment:
         """Give each partition of a subscribed topic to at most one member that subscribes it."""
+        ...
 
 
 def in_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
