@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = {"bash", "dirname", "id", "cat"}
+OPTIONAL = ("promtool", "kcat", "rsyslogd", "java")
 
 
 class Machine:
@@ -53,20 +54,21 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_a_complete_machine_is_given_something(machine: Machine) -> None:
-    machine.has("make", "git", "cc", "python3", "promtool", "apt-get")
+    machine.has("make", "git", "cc", "python3", "apt-get", *OPTIONAL)
     status, calls = machine.run()
     assert status == 0
     assert [call for call in calls if call.startswith("make")] == [
         "make install PYTHON=python3",
         "make check",
         "make test",
+        "make test-spark",
     ]
     assert not [call for call in calls if call.startswith("apt-get")]
 
 
 def test_python_without_venv_or_headers_is_used(machine: Machine) -> None:
     """Debian's python3 comes without ``ensurepip`` and ``Python.h``."""
-    machine.has("make", "git", "cc", "promtool", "sudo")
+    machine.has("make", "git", "cc", "sudo", *OPTIONAL)
     is_installed = machine.checkout / "installed"
     machine.has("python3", body=f"test -e {is_installed}")
     machine.has("apt-get", body=f'case "$*" in install*) : > {is_installed};; esac')
@@ -80,14 +82,14 @@ def test_python_without_venv_or_headers_is_used(machine: Machine) -> None:
 
 
 def test_a_newer_python_beside_the_old_one_is_overlooked(machine: Machine) -> None:
-    machine.has("make", "git", "cc", "python3.12", "promtool")
+    machine.has("make", "git", "cc", "python3.12", *OPTIONAL)
     machine.has("python3", body="exit 1")
     status, calls = machine.run()
     assert status == 0
     assert "make install PYTHON=python3.12" in calls
 
 
-def test_a_machine_without_promtool_is_given_up(machine: Machine) -> None:
+def test_a_machine_without_other_peoples_programs_is_given_up(machine: Machine) -> None:
     machine.has("make", "git", "cc", "python3")
     machine.has("apt-get", "sudo", body="exit 100")
     status, calls = machine.run()
@@ -96,7 +98,7 @@ def test_a_machine_without_promtool_is_given_up(machine: Machine) -> None:
 
 
 def test_a_failed_check_is_passed_over(machine: Machine) -> None:
-    machine.has("git", "cc", "python3", "promtool")
+    machine.has("git", "cc", "python3", *OPTIONAL)
     machine.has("make", body='test "$1" != check')
     status, calls = machine.run()
     assert status != 0
