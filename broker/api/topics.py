@@ -152,6 +152,12 @@ class TopicChanges:
             raise RequestError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} exists already"
             )
+        if topic.name in INTERNAL_TOPICS:
+            raise RequestError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic {topic.name!r} is internal: the broker makes it itself when it is needed, "
+                "with the settings that it relies on",
+            )
         names = [existing.name for existing in services.catalog.topics()]
         collision = colliding_topic(topic.name, names)
         if collision is not None:

@@ -13,6 +13,7 @@ from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import Workers, run_parallel
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
+from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.producer_state import AppendOrigin
@@ -137,6 +138,15 @@ class BrokerParts:
         assert result.error == ErrorCode.NONE, result
         topic_id: bytes = result.topic_id
         return topic_id
+
+    async def create_internal_topic(self, name: str) -> None:
+        """Create a topic of one partition that clients may not create."""
+        services = self.services
+        configs = {"cleanup.policy": "compact"}
+        async with services.changing:
+            await services.topics.create(
+                name, random_id(), 1, configs, services.config.log_config(configs)
+            )
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic."""

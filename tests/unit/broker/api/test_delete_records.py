@@ -52,7 +52,7 @@ async def test_compacted_topic_may_be_cut(broker: BrokerParts) -> None:
 async def test_internal_and_unknown_topics_are_refused_one_by_one(broker: BrokerParts) -> None:
     """DEL-5"""
     await filled(broker)
-    await broker.create_topic("__consumer_offsets")
+    await broker.create_internal_topic("__consumer_offsets")
     entries = [
         DeleteRecordsPartition("__consumer_offsets", 0, -1),
         DeleteRecordsPartition("t", 0, 20),

@@ -125,7 +125,7 @@ async def test_acks_all_needs_enough_replicas_before_anything_is_written(
 
 async def test_clients_cannot_write_to_internal_topics(broker: BrokerParts) -> None:
     """APP-26"""
-    await broker.create_topic("__consumer_offsets")
+    await broker.create_internal_topic("__consumer_offsets")
     (result,) = await broker.produce([("__consumer_offsets", 0, batch_of(b"x"))])
     assert result.error == ErrorCode.INVALID_TOPIC_EXCEPTION
     admin = CONTEXT._replace(client_id="__admin_client")

@@ -173,3 +173,14 @@ async def test_deletion_can_be_switched_off(broker: BrokerParts) -> None:
     response = await again.ask(DeleteTopicsRequest(["t"]))
     assert response.topics[0].error == ErrorCode.TOPIC_DELETION_DISABLED
     assert again.services.catalog.get("t") is not None
+
+
+async def test_internal_topics_are_made_by_the_broker_alone(broker: BrokerParts) -> None:
+    """C043: a client could give it settings under which groups lose what they have committed."""
+    topic = NewTopic("__consumer_offsets", 1, 1, {"cleanup.policy": "delete"})
+    (result,) = (await broker.ask(CreateTopicsRequest([topic]))).topics
+    assert result.error == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "internal" in (result.error_message or "")
+    await broker.create_internal_topic("__consumer_offsets")
+    (result,) = (await broker.ask(CreateTopicsRequest([topic]))).topics
+    assert result.error == ErrorCode.TOPIC_ALREADY_EXISTS
