@@ -90,9 +90,11 @@ def check_segment(
             if scanned.fault is not None:
                 findings.fault(path, scanned.fault, scanned.position)
             if scanned.has_right_checksum:
+                greatest_before_ms = summary.max_timestamp_ms
                 summary.add(scanned.header)
+                is_greatest = summary.max_timestamp_ms > greatest_before_ms
                 for check in checks:
-                    check.see(scanned, summary.max_timestamp_ms)
+                    check.see(scanned, summary.max_timestamp_ms, is_greatest)
             else:
                 for check in checks:
                     check.pass_over(scanned)
@@ -187,8 +189,13 @@ class _IndexCheck:
             previous = entry
         self._last = previous
 
-    def see(self, scanned: ScannedBatch, max_timestamp_ms: int) -> None:
-        """A batch passes by; ``max_timestamp_ms`` is the greatest so far, its own included."""
+    def see(self, scanned: ScannedBatch, max_timestamp_ms: int, is_greatest: bool) -> None:
+        """A batch passes by.
+
+        Args:
+            max_timestamp_ms: the greatest so far, its own included.
+            is_greatest: whether it is the first batch that has that.
+        """
         header = scanned.header
         if self._suffix == OFFSET_INDEX_SUFFIX:
             while self._entries and self._entries[0][1] <= scanned.position:
@@ -217,6 +224,12 @@ class _IndexCheck:
                     self._path,
                     f"entry ({timestamp_ms}, {offset}): the greatest timestamp up to there is "
                     f"{max_timestamp_ms}",
+                )
+            elif not is_greatest:
+                # A search for that time would begin behind the record that it looks for.
+                self._findings.fault(
+                    self._path,
+                    f"entry ({timestamp_ms}, {offset}): an earlier batch has that timestamp",
                 )
 
     def pass_over(self, scanned: ScannedBatch) -> None:

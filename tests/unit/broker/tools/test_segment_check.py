@@ -8,7 +8,7 @@ from seglog.broker.tools.findings import Findings
 from seglog.broker.tools.index_file import read_offset_index, read_time_index
 from seglog.broker.tools.read_only import read_only_files
 from seglog.broker.tools.segment_check import SegmentRole, check_segment
-from support.segment_builder import NOW_MS, fill, new_segment
+from support.segment_builder import NOW_MS, append, batch, fill, new_segment
 from support.tool_folders import FILE_SYSTEM, overwrite
 
 CLOSED = SegmentRole(is_active=False, is_doubtful=False)
@@ -82,6 +82,18 @@ def test_an_entry_of_the_time_index_is_wrong(tmp_path: Path) -> None:
     overwrite(path, 12 + 7, bytes([path.read_bytes()[12 + 7] + 1]))
     (found,) = check(tmp_path)
     assert "the greatest timestamp up to there is" in found
+
+
+def test_an_entry_of_the_time_index_names_a_later_batch(tmp_path: Path) -> None:
+    """A search for its time would not find the first record that has it."""
+    segment = new_segment(FILE_SYSTEM, tmp_path)
+    append(segment, batch(0, [NOW_MS + 100]), *(batch(n, [NOW_MS + n]) for n in range(1, 9)))
+    segment.on_become_inactive()
+    segment.files.close()
+    assert check(tmp_path) == []
+    overwrite(tmp_path / f"{STEM}.timeindex", -1, b"\5")
+    (found,) = check(tmp_path)
+    assert "an earlier batch has that timestamp" in found
 
 
 def test_the_closing_entry_of_the_time_index_is_missing(tmp_path: Path) -> None:
