@@ -18,7 +18,7 @@ from seglog.broker.metrics.broker_families import (
 )
 from seglog.broker.metrics.cleaner_families import cleaner_families
 from seglog.broker.metrics.exposition import CONTENT_TYPE, MetricsPage, RunInThread
-from seglog.broker.metrics.families import Family, gauge
+from seglog.broker.metrics.families import Family, counter, gauge
 from seglog.broker.metrics.loop_lag import LoopLag
 from seglog.broker.metrics.network_families import (
     connection_families,
@@ -26,6 +26,7 @@ from seglog.broker.metrics.network_families import (
     traffic_families,
 )
 from seglog.broker.status import BrokerStatus
+from seglog.broker.storage.log_housekeeping import LogHousekeeping
 
 FamilySource = Callable[[], list[Family]]
 _OK: Final = "200 OK"
@@ -120,6 +121,7 @@ def services_source(services: Services) -> FamilySource:
             *broker_counter_families(services.counters),
             *cluster_families(partitions, offline, sizes),
             *log_dir_families(_log_dirs(services)),
+            *_deletion_families(services.logs.housekeeping),
         ]
         if services.cleaner is not None:
             families += cleaner_families(
@@ -130,6 +132,15 @@ def services_source(services: Services) -> FamilySource:
         return families
 
     return read
+
+
+def _deletion_families(housekeeping: LogHousekeeping) -> list[Family]:
+    segments = counter("seglog_segments_deleted", "Segments that retention deleted.", "reason")
+    size = counter("seglog_segments_deleted_bytes", "Their size.", "reason")
+    for reason, count in housekeeping.deleted_segments.items():
+        segments.add(count, reason)
+        size.add(housekeeping.deleted_bytes[reason], reason)
+    return [segments, size]
 
 
 def _log_dirs(services: Services) -> list[LogDirFigures]:

@@ -4,6 +4,7 @@ The owner of the logs calls these methods; what blocks comes back as jobs for a 
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
@@ -45,6 +46,9 @@ class LogHousekeeping:
     Attributes:
         leaves_compacted_logs: whether somebody else, the log cleaner, applies the retention rules
             to compacted logs, so that a pass leaves them out (RET-8, RET-14).
+        deleted_segments: how many segments have left their logs since the start, by the rule that
+            said so.
+        deleted_bytes: their size.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class LogHousekeeping:
         free_bytes_of: Callable[[str], int],
     ) -> None:
         self.leaves_compacted_logs = False
+        self.deleted_segments: Counter[str] = Counter()
+        self.deleted_bytes: Counter[str] = Counter()
         self._file_system = file_system
         self._directories = directories
         self._registry = registry
@@ -199,6 +205,9 @@ class LogHousekeeping:
                     self._failures.append((log_dir, error))
                 logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
                 continue
+            for each in planned:
+                self.deleted_segments[each.reason] += 1
+                self.deleted_bytes[each.reason] += each.segment.size_bytes
             urgent = any(each.reason.startswith("log.dir.") for each in planned)
             self.schedule_deletion(log, removed, now_ms, delay_ms=0 if urgent else None)
             logger.info(

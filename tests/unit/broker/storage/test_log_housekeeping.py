@@ -72,6 +72,9 @@ def test_a_topic_outgrows_its_total_limit(tmp_path: Path) -> None:
     kept = old.segment_bytes_total + young.segment_bytes_total
     assert 4000 <= kept < 4000 + size
     assert {f.reason for f in findings} == {"retention.bytes.total"}
+    counted = broker.manager.housekeeping
+    assert counted.deleted_segments == {"retention.bytes.total": 3}
+    assert counted.deleted_bytes == {"retention.bytes.total": 3 * size}
     assert broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
     broker.kill()
 
