@@ -24,7 +24,7 @@ from seglog.broker.storage.segment_indexes import SegmentIndexes
 from seglog.broker.storage.time_index import TimestampOffset
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import LOG_OVERHEAD, BatchHeader, RecordBatch
-from seglog.protocol.records.search import find_timestamp, max_timestamp_record
+from seglog.protocol.records.search import find_timestamp
 from seglog.protocol.types import INT32_MAX, Buffer
 
 logger = logging.getLogger(__name__)
@@ -358,23 +358,6 @@ class LogSegment:
             if found is not None:
                 return TimestampOffset(found[1], found[0], header.partition_leader_epoch)
         return None
-
-    def find_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that carries the greatest timestamp (LIST-3), None if none has one.
-
-        Raises:
-            CorruptLogError, RecordError: its batch cannot be read.
-        """
-        if self.max_timestamp_ms < 0:
-            return None
-        extent = self.translate(self.offset_of_max_timestamp)
-        if extent is None:
-            return None
-        batch = self.read_batch(extent.position, extent.size_bytes)
-        found = max_timestamp_record(batch.view)
-        if found is None:
-            return None
-        return TimestampOffset(found[1], found[0], batch.header.partition_leader_epoch)
 
     # ---- checking, recovering, cutting
 

@@ -57,7 +57,6 @@ def test_new_segment_knows_something(segment: LogSegment, tmp_path: Path) -> Non
     assert segment.max_timestamp_ms == -1
     assert read(segment, 0, 100) is None
     assert segment.find_offset_by_timestamp(0, 0) is None
-    assert segment.find_max_timestamp() is None
     assert abs(segment.largest_timestamp_ms - os.stat(segment.log.path).st_mtime * 1000) < 2
     assert sorted(file_contents(tmp_path)) == [
         "00000000000000000000.index",
@@ -300,7 +299,6 @@ def test_lookup_between_two_timestamps_returns_the_earlier_record(segment: LogSe
     found = [segment.find_offset_by_timestamp(time, 0) for time in range(10)]
     offsets = [None if one is None else one.offset for one in found]
     assert offsets == [0, 0, 0, 1, 1, 2, 2, 3, 3, None]
-    assert segment.find_max_timestamp() == (8, 3, 0)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
@@ -329,8 +327,6 @@ def test_time_lookup_in_disorder_disagrees_with_a_linear_scan(segment: LogSegmen
             found = segment.find_offset_by_timestamp(target, start)
             assert (None if found is None else found.offset) == expected
             assert found is None or found.timestamp_ms == stamps[found.offset]
-    latest = max(stamps)
-    assert (segment.find_max_timestamp() or ())[:2] == (latest, stamps.index(latest))
 
 
 # ---- life cycle
