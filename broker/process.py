@@ -18,6 +18,7 @@ from seglog.config import BrokerConfig, ConfigError
 
 logger = logging.getLogger(__name__)
 
+_INIT_PROCESS: Final = 1
 FAILED_STATUS: Final = 1
 CONFIG_STATUS: Final = 2
 _SWITCH_SECONDS: Final = 0.001
@@ -35,6 +36,10 @@ def run_until_stopped(config: BrokerConfig, load_config: LoadConfig) -> int:
         load_config: reads it again, for SIGHUP.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    if os.getpid() == _INIT_PROCESS:
+        # In a container, processes that lost their parent become children of process 1. Ignored
+        # ones are reaped by the kernel; the daemon has no children whose status it would miss.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_Daemon(config, load_config).run())
 

@@ -18,14 +18,16 @@ _TOPIC_METRICS: Final = (
     ("messagesin", "messages_in", "Records appended."),
     ("bytesin", "bytes_in", "Bytes of appended batches."),
     ("bytesout", "bytes_out", "Bytes of batches handed to consumers."),
-    ("bytesrejected", "bytes_rejected", "Bytes of refused batches."),
     ("totalproducerequests", "produce_requests", "Partition entries of produce requests."),
     ("totalfetchrequests", "fetch_requests", "Partition entries of fetch requests."),
+)
+_TOPIC_FAULTS: Final = (
+    ("bytesrejected", "bytes_rejected", "Bytes of refused batches."),
     ("failedproducerequests", "failed_produce_requests", "Of those, failed ones."),
     ("failedfetchrequests", "failed_fetch_requests", "Of those, failed ones."),
     ("invalidmagicnumberrecords", "invalid_records", "Batches refused for what is in them."),
 )
-_OWN_TOPIC_METRICS: Final = (
+_OWN_TOPIC_FAULTS: Final = (
     ("seglog_future_records", "future_records", "Records stamped later than the broker's clock."),
     ("seglog_expired_records", "expired_records", "Records older than retention on arrival."),
 )
@@ -71,16 +73,22 @@ class LogDirFigures(NamedTuple):
 
 
 def topic_families(counters: BrokerCounters, *, per_topic: bool = True) -> list[Family]:
-    """What went in and out, by topic and in all."""
+    """What went in and out, by topic and in all.
+
+    Faults are shown for the topics that have some: for all others they would be thousands of zeros.
+    """
     families = []
-    named = [(f"kafka_server_brokertopicmetrics_{n}", a, d) for n, a, d in _TOPIC_METRICS]
-    for name, attribute, documentation in (*named, *_OWN_TOPIC_METRICS):
+    prefix = "kafka_server_brokertopicmetrics_"
+    named = [(prefix + n, a, d, False) for n, a, d in _TOPIC_METRICS]
+    named += [(prefix + n, a, d, True) for n, a, d in _TOPIC_FAULTS]
+    named += [(n, a, d, True) for n, a, d in _OWN_TOPIC_FAULTS]
+    for name, attribute, documentation, is_fault in named:
         family = counter(name, documentation, "topic")
         total = getattr(counters.deleted_topics, attribute)
         for topic, topic_counters in counters.topics():
             value = _value(topic_counters, attribute)
             total += value
-            if per_topic:
+            if per_topic and (value or not is_fault):
                 family.add(value, topic)
         # The total of all topics is the series without the label, as in Kafka.
         family.samples.append(((), total))

@@ -143,6 +143,19 @@ def fake_partition(topic: str, number: int, start: int, end: int) -> Any:
     return SimpleNamespace(log=log)
 
 
+def test_thousands_of_topics_show_zeros_for_faults_that_never_were() -> None:
+    """C072: totals are always there, series of a topic with its first fault."""
+    counters = BrokerCounters()
+    counters.topic("good").messages_in = 1
+    counters.topic("bad").bytes_rejected = 100
+    found = {family.name: dict(family.samples) for family in topic_families(counters)}
+    assert found["kafka_server_brokertopicmetrics_messagesin"] == {
+        ("good",): 1, ("bad",): 0, (): 1,
+    }  # fmt: skip
+    assert found["kafka_server_brokertopicmetrics_bytesrejected"] == {("bad",): 100, (): 100}
+    assert found["seglog_expired_records"] == {(): 0}
+
+
 async def test_partition_series_are_mixed_up() -> None:
     """Sizes and offsets, the cluster's figures, and space of the data directories."""
     partitions = [fake_partition("a", 0, 5, 10), fake_partition("a", 1, 0, 7)]
