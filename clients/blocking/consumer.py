@@ -135,7 +135,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
                         break
             if twin.poll():
                 self._serve_group()
-            elif not stream.load() and not self._call(twin.wait_for_data()):
+            elif not (stream.is_in_batch or stream.load() or self._call(twin.wait_for_data())):
                 return
 
     def _serve_group(self) -> None:

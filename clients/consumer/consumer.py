@@ -128,7 +128,7 @@ class AsyncConsumer(ConsumerCore):
                     break
             if self.poll():
                 await self.serve_group()
-            elif not stream.load() and not await self.wait_for_data():
+            elif not (stream.is_in_batch or stream.load() or await self.wait_for_data()):
                 return
 
     async def until_end(self) -> AsyncIterator[Record]:

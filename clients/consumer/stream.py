@@ -69,6 +69,11 @@ class RecordStream:
         return self._deferred_error is not None
 
     @property
+    def is_in_batch(self) -> bool:
+        """Whether the current batch has records left, which ``load`` would pass over."""
+        return operator.length_hint(self.current) > 0
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Differs from what it was before if records were taken; any thread may ask."""
         return self._loads, operator.length_hint(self.current)
