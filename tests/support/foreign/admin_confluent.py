@@ -22,7 +22,7 @@ class ConfluentAdmin:
     """Answers the questions of ``test_admin``."""
 
     def __init__(self, address: str) -> None:
-        self._client = AdminClient({"bootstrap.servers": address, "log_level": 3})
+        self._client = AdminClient({"bootstrap.servers": address, "log_level": 0})
 
     def ask(self, what: str, **arguments: Any) -> Any:
         """One question."""

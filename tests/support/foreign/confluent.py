@@ -22,7 +22,7 @@ class ConfluentClient:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._common = {"bootstrap.servers": address, "log_level": 3}
+        self._common = {"bootstrap.servers": address, "log_level": 0}
 
     def producer(self, **options: Any) -> Producer:
         """A producer with settings by their names, dots as underscores."""

@@ -1,13 +1,16 @@
 """kafka-python: the Kafka client in pure Python."""
 
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
-
 from support.foreign.polling import PollingMember
 from support.foreign.shape import CODECS, Read, Sent
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 
 WAIT_SECONDS = 20.0
 

@@ -1,0 +1,138 @@
+"""A member of a group over the raw Kafka dialect: every step by hand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.kafka.messages import group_membership, offset_commit, offset_fetch
+from support.wires import KafkaWire
+
+JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 6, 4, 4, 4, 8, 8
+
+
+class RawMember:
+    """One member, on a connection of its own.
+
+    Args:
+        port: of the broker.
+        group: its name.
+        options: further fields of JoinGroup.
+    """
+
+    def __init__(self, port: int, group: str, **options: Any) -> None:
+        self.wire = KafkaWire(port, timeout=30)
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self._options = {"session_timeout_ms": 6000, "rebalance_timeout_ms": 10_000, **options}
+
+    def join(self) -> Any:
+        """Join and sync, as a leader that gives each member nothing; the answer to the join."""
+        answer = self.ask_join()
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            answer = self.ask_join()
+        assert answer.error_code == 0, answer
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        assignments = [
+            group_membership.SyncGroupRequestAssignment(
+                member_id=member.member_id, assignment=b"share"
+            )
+            for member in answer.members
+        ]
+        synced = self.wire.ask(
+            group_membership.SyncGroupRequest(
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                assignments=assignments,
+            ),
+            SYNC,
+            group_membership.SyncGroupResponse,
+        )
+        assert synced.error_code == 0, synced
+        return answer
+
+    def ask_join(self) -> Any:
+        """One JoinGroup."""
+        request = group_membership.JoinGroupRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[group_membership.JoinGroupRequestProtocol(name="range", metadata=b"m")],
+            **self._options,
+        )
+        return self.wire.ask(request, JOIN, group_membership.JoinGroupResponse)
+
+    def heartbeat(self) -> ErrorCode:
+        """One Heartbeat."""
+        request = group_membership.HeartbeatRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id
+        )
+        answer = self.wire.ask(request, HEARTBEAT, group_membership.HeartbeatResponse)
+        return ErrorCode(answer.error_code)
+
+    def commit(self, offsets: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], ErrorCode]:
+        """Commit offsets, or pairs of offset and metadata, as this member."""
+        return commit(self.wire, self.group, offsets, self.generation, self.member_id)
+
+    def leave(self) -> None:
+        """Leave the group."""
+        member = group_membership.MemberIdentity(member_id=self.member_id)
+        request = group_membership.LeaveGroupRequest(group_id=self.group, members=[member])
+        answer = self.wire.ask(request, LEAVE, group_membership.LeaveGroupResponse)
+        assert answer.error_code == 0
+
+    def close(self) -> None:
+        """Hang up, without leaving."""
+        self.wire.close()
+
+
+def commit(
+    wire: KafkaWire,
+    group: str,
+    offsets: Mapping[tuple[str, int], Any],
+    generation: int = -1,
+    member_id: str = "",
+) -> dict[tuple[str, int], ErrorCode]:
+    """Commit offsets, or pairs of offset and metadata; the code of each partition."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), value in offsets.items():
+        offset, metadata = value if isinstance(value, tuple) else (value, "")
+        topics.setdefault(topic, []).append(
+            offset_commit.OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+            )
+        )
+    request = offset_commit.OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(name=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ],
+    )
+    answer = wire.ask(request, COMMIT, offset_commit.OffsetCommitResponse)
+    return {
+        (topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def committed(wire: KafkaWire, group: str, *, require_stable: bool = False) -> dict[Any, int]:
+    """All committed offsets of a group."""
+    request = offset_fetch.OffsetFetchRequest(
+        groups=[offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None)],
+        require_stable=require_stable,
+    )
+    answer = wire.ask(request, FETCH, offset_fetch.OffsetFetchResponse)
+    (found,) = answer.groups
+    assert found.error_code == 0, found
+    return {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in found.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
