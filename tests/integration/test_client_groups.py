@@ -216,6 +216,29 @@ def test_the_record_at_which_an_application_fails_is_read_again(broker, filled):
     assert numbers([*done, *rest]) == list(range(60))
 
 
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_reader_that_is_called_in_the_middle_of_a_batch_misses_nothing(broker, topic, assignor):
+    """Commits every few ms, and a rebalance at every tenth record."""
+    with Producer(broker.address) as producer:
+        for number in range(6):
+            items = [(None, b"%d" % n) for n in range(number, 600, 6)]
+            producer.send_many(topic, items, partition=number).result(10)
+    options = {"assignors": [assignor], "auto_commit_interval_ms": 2}
+    read = []
+    with member(broker, topic, f"called-{assignor}", **options) as consumer:
+        for record in consumer:
+            read.append(record)
+            if len(read) % 10 == 0:
+                twin = consumer._twin
+                twin._loop.call_soon_threadsafe(twin.group._membership.rebalance, "a test")
+            if len({each.value for each in read}) == 600:
+                break
+    assert len(read) == 600
+    for number in range(6):
+        offsets = [each.offset for each in read if each.partition == number]
+        assert offsets == list(range(100))
+
+
 def test_without_an_offset_the_reset_policy_decides(broker, filled):
     with member(broker, filled, "reset-1", offset_reset="earliest", stop_at_end=True) as consumer:
         assert len(list(consumer)) == 60

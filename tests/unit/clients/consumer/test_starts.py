@@ -1,11 +1,12 @@
 """Where reading begins."""
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from seglog.clients import ConfigurationError, Last, Offset, Timestamp
-from seglog.clients.consumer.starts import End, parse_subscription, place_of
+from seglog.clients.consumer.starts import End, Nowhere, parse_subscription, place_of
 from seglog.clients.offsets import timestamp_of, wire_timestamp
 
 
@@ -65,3 +66,31 @@ def test_questions_about_time_have_their_wire_form():
     for wrong in ("newest", -1, 1.5, None):
         with pytest.raises(ConfigurationError):
             wire_timestamp(wrong)
+
+
+def test_in_a_group_what_is_not_said_is_left_to_the_committed_offsets():
+    pairs = parse_subscription([("t", 0)], None, group="g", offset_reset="latest")
+    assert (pairs.partitions, pairs.place) == ({("t", 0): None}, End.LATEST)
+    mapping = parse_subscription({("t", 0): 7}, None, group="g", offset_reset="latest")
+    assert mapping.partitions == {("t", 0): Offset(7)}
+    alone = parse_subscription([("t", 0)], None)
+    assert alone.partitions == {("t", 0): End.LATEST}
+
+
+def test_where_a_group_without_offsets_begins():
+    places = [
+        parse_subscription("t", start, group="g", offset_reset=reset).place
+        for start, reset in ((None, "earliest"), (None, "error"), (Offset(3), "error"))
+    ]
+    assert places[0] is End.EARLIEST
+    assert isinstance(places[1], Nowhere)
+    assert places[1].group == "g"
+    assert places[2] == Offset(3)
+
+
+def test_a_pattern_needs_a_group():
+    pattern = re.compile("t.*")
+    found = parse_subscription(pattern, None, group="g", offset_reset="latest")
+    assert (found.pattern, found.topics, found.partitions) == (pattern, (), {})
+    with pytest.raises(ConfigurationError, match="only a group"):
+        parse_subscription(pattern, None)

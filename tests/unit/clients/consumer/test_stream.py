@@ -203,3 +203,77 @@ def test_checksums_can_be_left_unchecked():
     damaged[17] ^= 0xFF
     stream.put(Chunk(harness.state, memoryview(bytes(damaged)), None))
     assert stream.load()
+
+
+def test_what_the_application_has_done_with_lags_behind_what_it_was_given():
+    harness = Harness()
+    harness.put(batch(0, 3), batch(3, 3))
+    assert harness.take(2) == [0, 1]
+    assert harness.state.settled == 0
+    harness.stream.settle()
+    assert harness.state.settled == 2
+    assert harness.take(2) == [2, 3]
+    assert harness.state.settled == 2
+    harness.stream.settle()
+    harness.stream.settle()
+    assert harness.state.settled == 4
+    assert harness.take() == [4, 5]
+    harness.stream.settle()
+    assert (harness.state.settled, harness.position) == (6, 6)
+
+
+def test_records_that_are_left_out_are_done_with_too():
+    """Else a committed offset would stay before a marker for ever."""
+    harness = Harness()
+    marker = build_marker(
+        ControlType.COMMIT,
+        producer_id=1,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp_ms=0,
+        base_offset=2,
+    )
+    harness.put(batch(0, 2), bytes(marker))
+    assert harness.take() == [0, 1]
+    harness.stream.settle()
+    assert harness.state.settled == 3
+
+
+def test_of_records_that_came_singly_only_the_last_is_in_doubt():
+    harness = Harness()
+    harness.put(batch(0, 3))
+    harness.stream.is_iterated = True
+    assert harness.stream.load()
+    next(harness.stream.current)
+    harness.stream.settle_all_but_last()
+    assert harness.state.settled == 0
+    next(harness.stream.current)
+    harness.stream.settle_all_but_last()
+    assert harness.state.settled == 1
+    list(harness.stream.current)
+    harness.stream.settle_all_but_last()
+    assert harness.state.settled == 2
+    many = Harness()
+    many.put(batch(0, 3))
+    assert many.take(2) == [0, 1]
+    many.stream.settle_all_but_last()
+    assert many.state.settled == 0
+
+
+def test_a_batch_that_is_not_finished_is_seen_as_such_and_progress_with_it():
+    harness = Harness()
+    assert not harness.stream.is_in_batch
+    harness.put(batch(0, 2))
+    before = harness.stream.progress
+    assert harness.stream.load()
+    assert harness.stream.is_in_batch
+    marks = {before, harness.stream.progress}
+    for _ in range(2):
+        next(harness.stream.current)
+        marks.add(harness.stream.progress)
+    assert len(marks) == 4
+    assert not harness.stream.is_in_batch
+    harness.put(batch(2, 2))
+    assert harness.stream.load()
+    harness.stream.discard(harness.state)
+    assert not harness.stream.is_in_batch
