@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 DISK_GUARD_TASK: Final = "disk-guard"
 
 _DISK_GUARD_PERIOD_MS: Final = 1000
-_DELETE_FILE_PERIOD_MS: Final = 1000
+_DELETE_FILE_PERIOD_MS: Final = 250
 _FLUSHER_PERIOD_MS_MAX: Final = 1000
 _LONGEST_PERIOD_MS: Final = 24 * 3_600_000
 """Where a period is "never", the task still runs once a day, which costs nothing."""

@@ -311,6 +311,40 @@ def check_survivors(broker: RunningBroker, acknowledged: dict[str, dict[int, Pai
             assert not late, (topic, late)
 
 
+def test_leftovers_of_a_killed_broker_are_removed_at_the_next_start(tmp_path: Path) -> None:
+    """`.deleted` files of retention and compaction, and folders of deleted topics."""
+    broker = RunningBroker(tmp_path, {"log.segment.delete.delay.ms": 3_600_000})
+    broker.start()
+    try:
+        with Admin(broker.address) as admin, NativeWire(broker.port) as wire:
+            admin.create_topic("short", partitions=1, configs={"retention.bytes": 0})
+            admin.create_topic("compacted", partitions=1, configs={"cleanup.policy": "compact"})
+            admin.create_topic("gone", partitions=2)
+            for topic in ("short", "compacted", "gone"):
+                for _ in range(3):
+                    assert wire.produce(topic, one_record((b"k", b"v"))).error == ErrorCode.NONE
+                    admin.roll(topic)
+            admin.run_retention(["short"])
+            admin.clean("compacted", wait=True)
+            admin.delete_topic("gone")
+            admin.create_topic("gone", partitions=1)
+        names = [path.name for path in broker.data_directory.rglob("*")]
+        assert sum(name.endswith(".deleted") for name in names) >= 6
+        assert sum(name.endswith("-delete") for name in names) == 2
+        broker.kill()
+        broker.start()
+        eventually(lambda: not list(broker.data_directory.rglob("*.deleted")))
+        eventually(lambda: not list(broker.data_directory.glob("*-delete")))
+        with open_wire("kafka", broker.port) as wire:
+            assert wire.find("gone", LATEST).offset == 0
+            assert wire.find("short", LATEST).offset == 3
+            assert [record.offset for record in read_records(wire, "compacted")] == [2]
+        assert broker.stop() == 0
+    finally:
+        if broker.is_running:
+            broker.kill()
+
+
 # ---- C032
 
 
