@@ -49,10 +49,10 @@ def find_begin(
             f"available are offsets {first} to {end - 1}",
         )
     if written < first and written < end:
-        lost_end = min(first, end)
+        # All that is lost is named at once, also what a later batch would have read of it.
         return Begin(
-            lost_end,
-            f"{partition}: offsets {written} to {lost_end - 1} were to be read and are deleted, "
+            min(first, end),
+            f"{partition}: offsets {written} to {first - 1} were to be read and are deleted, "
             f"available are {first} and above",
         )
     return Begin(written)

@@ -13,7 +13,7 @@ from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import RangeSplit
 from seglog.protocol.errors import RecordError
 
-_ANSWERS_AHEAD: Final = 2
+_ANSWERS_AHEAD: Final = 4
 
 
 def read_splits(options: SourceOptions, split: RangeSplit) -> Iterator[pa.RecordBatch]:

@@ -139,7 +139,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         filter_pushdown=reader.take("filterPushdown", boolean, False),
         batch_rows=reader.take("batchRows", whole_number(1, 1_000_000), 20_000),
         batch_bytes=reader.take("batchBytes", whole_number(1, 2**30), 4 * 2**20),
-        fetch_bytes=reader.take("fetchBytes", whole_number(1, 2**30), 8 * 2**20),
+        fetch_bytes=reader.take("fetchBytes", whole_number(1, 2**30), 2**20),
         check_crcs=reader.take(("checkCrcs", "kafka.check.crcs"), boolean, True),
     )
     reader.refuse_rest("the seglog source")

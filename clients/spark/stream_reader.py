@@ -6,7 +6,7 @@ one, which has nothing but the options: what they need to know is in the splits.
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -29,9 +29,6 @@ from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import OffsetRange, RangeSplit, make_splits
 from seglog.protocol.types import TopicPartition
 
-_HEADS_MAX_AGE_S: Final = 0.05
-"""An idle query asks for the latest offsets about a hundred times a second."""
-
 WrittenOffsets = dict[str, Any]
 
 
@@ -39,7 +36,6 @@ class Heads:
     """What the cluster said about the subscribed topics at one moment."""
 
     def __init__(self, planner: Planner) -> None:
-        self.asked_at_s = time.monotonic()
         self.topics: dict[str, Topic] = planner.topics()
         self.ends: Offsets = planner.latest(planner.partitions(self.topics))
 
@@ -66,6 +62,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: WrittenOffsets | None = None
         self._ids: dict[str, str] = {}
         self._target: Offsets | None = None
+        self._reported_end: Offsets = {}
         self._is_available_now = False
         self._has_begun = False
         self._last_batch_at_s = time.monotonic()
@@ -125,13 +122,17 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = True
 
     def reportLatestOffset(self) -> WrittenOffsets:  # noqa: N802 - Spark's name
-        """For progress reports: how far it could go."""
-        return to_json(self._current_heads().ends)
+        """For progress reports: how far it could go, as ``latestOffset`` has just heard."""
+        if self._heads is None:
+            self._heads = Heads(self.planner)
+        return to_json(self._heads.ends)
 
     def latestOffset(self, start: WrittenOffsets, limit: ReadLimit) -> WrittenOffsets:  # noqa: N802
         """Where the next batch ends; ``start`` itself if there is nothing to read."""
         self._note_restart()
-        heads = self._current_heads()
+        # Asked each time: from an older answer ``processAllAvailable`` would take that there is
+        # nothing new, although something was written before it was called.
+        heads = self._heads = Heads(self.planner)
         written = from_json(start)
         self._report_gone(set(written) - set(heads.ends))
         sameness = self._compare_ids(start, heads)
@@ -177,8 +178,9 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 new_ids[name] == old_ids[name] if {name} <= set(old_ids) & set(new_ids) else None
             )
             begin = find_begin(partition, written.get(partition), is_same, first, ends[partition])
-            if begin.loss:
+            if begin.loss and begin.offset > self._reported_end.get(partition, -1):
                 report_loss(begin.loss, fail=self.options.fail_on_data_loss)
+                self._reported_end[partition] = first
             ranges.append(
                 OffsetRange(partition, begin.offset, ends[partition], topics[name].topic_id)
             )
@@ -206,12 +208,6 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             read = {partition.topic for partition in offsets}
             marks = {**marks, IDS[1:]: {name: ids[name] for name in sorted(read & set(ids))}}
         return to_json(offsets, **marks)
-
-    def _current_heads(self) -> Heads:
-        heads = self._heads
-        if heads is None or time.monotonic() - heads.asked_at_s > _HEADS_MAX_AGE_S:
-            heads = self._heads = Heads(self.planner)
-        return heads
 
     def _note_restart(self) -> None:
         """Say once that a query which goes on does not look at where it was told to begin."""

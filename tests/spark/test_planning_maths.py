@@ -83,7 +83,7 @@ def test_equal_offsets_are_written_unequally() -> None:
         (5, True, 0, 9, 5, None),
         (5, None, 5, 9, 5, None),
         (5, True, 7, 9, 7, "offsets 5 to 6"),
-        (5, True, 12, 9, 9, "offsets 5 to 8"),
+        (5, True, 12, 9, 9, "offsets 5 to 11"),
         (5, True, 7, 5, 5, None),
         (None, None, 0, 9, 0, None),
         (None, None, 3, 9, 3, "begins at offset 3"),
