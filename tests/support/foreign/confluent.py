@@ -92,21 +92,13 @@ class ConfluentClient:
         }
         if "instance_id" in options:
             settings["group_instance_id"] = options["instance_id"]
-        incremental = settings["partition_assignment_strategy"] == "cooperative-sticky"
 
         def open_consumer(member: PollingMember) -> Consumer:
             consumer = self.consumer(**settings)
-
-            def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
-                member.on_assigned((each.partition for each in partitions), added=incremental)
-
-            def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
-                member.on_revoked(each.partition for each in partitions)
-
-            consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+            consumer.subscribe([topic], on_assign=lambda *_: member.count_join())
             return consumer
 
-        return PollingMember(open_consumer, _poll, _commit, Consumer.close)
+        return PollingMember(open_consumer, _poll, _assignment, _commit, Consumer.close)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -138,6 +130,10 @@ def to_read(message: Message) -> Read:
 
 def _poll(consumer: Consumer) -> Iterable[Read]:
     return [to_read(each) for each in consumer.consume(500, timeout=0.05)]
+
+
+def _assignment(consumer: Consumer) -> Iterable[int]:
+    return (each.partition for each in consumer.assignment())
 
 
 def _commit(consumer: Consumer) -> None:

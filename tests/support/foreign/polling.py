@@ -16,6 +16,7 @@ class PollingMember:
     Args:
         open_consumer: makes the consumer, in the thread.
         poll: waits a little for records and returns them.
+        assignment: the partitions that it has now.
         commit: commits the positions.
         close: ends the consumer.
     """
@@ -24,11 +25,13 @@ class PollingMember:
         self,
         open_consumer: Callable[["PollingMember"], Any],
         poll: Callable[[Any], Iterable[Read]],
+        assignment: Callable[[Any], Iterable[int]],
         commit: Callable[[Any], None],
         close: Callable[[Any], None],
     ) -> None:
         self._open = open_consumer
         self._poll = poll
+        self._assignment = assignment
         self._commit = commit
         self._close = close
         self._lock = threading.Lock()
@@ -43,16 +46,10 @@ class PollingMember:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def on_assigned(self, partitions: Iterable[int], *, added: bool = False) -> None:
-        """Note an assignment: the whole of it, or what was added."""
+    def count_join(self) -> None:
+        """Note that something was assigned."""
         with self._lock:
-            self._assigned = (self._assigned if added else set()) | set(partitions)
             self._joins += 1
-
-    def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Note that partitions were taken away."""
-        with self._lock:
-            self._assigned = self._assigned - set(partitions)
 
     def seen(self) -> list[Read]:
         """What was delivered so far."""
@@ -102,8 +99,10 @@ class PollingMember:
             try:
                 while not self._is_done.is_set():
                     records = list(self._poll(consumer))
+                    assigned = set(self._assignment(consumer))
                     with self._lock:
                         self._seen += records
+                        self._assigned = assigned
                     self._work(consumer)
             finally:
                 self._close(consumer)

@@ -88,6 +88,8 @@ class KafkaPythonClient:
             "auto_offset_reset": "earliest",
             "session_timeout_ms": options.get("session_timeout_ms", 6000),
             "heartbeat_interval_ms": 200,
+            # By itself it waits up to 30 s before it connects again.
+            "reconnect_backoff_max_ms": 1000,
         }
         if "instance_id" in options:
             settings["group_instance_id"] = options["instance_id"]
@@ -97,7 +99,7 @@ class KafkaPythonClient:
             consumer.subscribe([topic], listener=_Listener(member))
             return consumer
 
-        return PollingMember(open_consumer, _poll, KafkaConsumer.commit, _close)
+        return PollingMember(open_consumer, _poll, _assignment, KafkaConsumer.commit, _close)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -108,10 +110,10 @@ class _Listener(ConsumerRebalanceListener):
         self._member = member
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._member.on_assigned(each.partition for each in assigned)
+        self._member.count_join()
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._member.on_revoked(each.partition for each in revoked)
+        """What is left is read from the consumer."""
 
 
 def poll_for(consumer: KafkaConsumer, count: int, seconds: float = WAIT_SECONDS) -> list[Read]:
@@ -125,7 +127,8 @@ def poll_for(consumer: KafkaConsumer, count: int, seconds: float = WAIT_SECONDS)
 
 
 def _poll(consumer: KafkaConsumer) -> list[Read]:
-    answer = consumer.poll(timeout_ms=50)
+    # Not less: 3.0.12 stays without partitions for good if a poll ends just when it is given some.
+    answer = consumer.poll(timeout_ms=500)
     return [
         Read(
             each.partition,
@@ -138,6 +141,10 @@ def _poll(consumer: KafkaConsumer) -> list[Read]:
         for records in answer.values()
         for each in records
     ]
+
+
+def _assignment(consumer: KafkaConsumer) -> Iterable[int]:
+    return (each.partition for each in consumer.assignment())
 
 
 def _close(consumer: KafkaConsumer) -> None:
