@@ -35,8 +35,12 @@ class SeglogDataSource(DataSource):
         options = read_source_options(self.options, streaming=False)
         check_row_schema(schema, options.columns)
         if options.filter_pushdown:
-            from seglog.clients.spark.pushdown import SeglogPushdownReader
-
+            try:
+                from seglog.clients.spark.pushdown import SeglogPushdownReader
+            except ImportError as error:
+                raise ConfigurationError(
+                    f"filterPushdown needs PySpark 4.1 or newer: {error}"
+                ) from error
             return SeglogPushdownReader(options)
         from seglog.clients.spark.batch_reader import SeglogBatchReader
 

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -96,7 +96,7 @@ class RowWriter:
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
         for topic, rows in rows_by_topic(batch, self._columns, self._options):
-            count = len(cluster.retry(lambda name=topic: cluster.topic(name)).leaders)  # type: ignore[misc]
+            count = len(cluster.retry(partial(cluster.topic, topic)).leaders)
             waves = encode_rows(
                 topic, rows, self._columns, self._options, count, turn % count, now_ms
             )

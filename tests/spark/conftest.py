@@ -103,7 +103,8 @@ def spark(
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    configs = {"auto.create.topics.enable": False, "log.initial.task.delay.ms": 100}
+    # Records are stamped as tests need it, many in the past.
+    configs = {"auto.create.topics.enable": False, "log.retention.ms": -1}
     with running_broker(configs=configs, folder=tmp_path_factory.mktemp("broker")) as running:
         yield running
 
