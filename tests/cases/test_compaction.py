@@ -86,8 +86,11 @@ def tombstones_and_values(records: Sequence[Record]) -> tuple[set[bytes], set[by
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-@pytest.mark.parametrize("restart", [False, True], ids=["", "restarted in between"])
+@pytest.mark.parametrize(
+    ("restart", "codec"),
+    [(False, Codec.NONE), (True, Codec.ZSTD)],
+    ids=["", "compressed, restarted in between"],
+)
 @pytest.mark.parametrize("delete_retention_ms", [1000, 60000])
 def test_delete_markers_live_as_long_as_they_should(
     tmp_path: Path, delete_retention_ms: int, restart: bool, codec: Codec

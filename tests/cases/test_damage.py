@@ -5,7 +5,7 @@ import random
 import shutil
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from seglog.clients.testing import RunningBroker, running_broker
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records import build_batch, iter_batches
 from support.batches import T
+from support.memory_folder import memory_folder
 from support.real_broker import base_offsets, log_lines
 from support.stopped_logs import data_files, segment_file
 from support.wires import Wire, open_wire, read_batches, read_records
@@ -98,10 +99,23 @@ KINDS = {".index": 8, ".timeindex": 12}
 OF_DATA = ("data file missing", "data file of 0 bytes")
 
 
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory: hundreds of logs are copied, and none of this is about the disk."""
+    with memory_folder() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def module_path() -> Iterator[Path]:
+    with memory_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def indexed(module_path: Path) -> Path:
     """A stopped broker's folder; ``pattern-0`` has 10000 records in 4 closed segments and one."""
-    folder = tmp_path_factory.mktemp("indexed")
+    folder = module_path / "indexed"
     names = [
         f"damaged-{kind[1:]}-{place}-{number}"
         for kind in KINDS
@@ -240,9 +254,9 @@ CUTS = range(1, 601)
 
 
 @pytest.fixture(scope="module")
-def tailed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tailed(module_path: Path) -> Path:
     """A killed broker's folder: ``pattern-0`` holds 10 batches of 3 records in one segment."""
-    folder = tmp_path_factory.mktemp("tailed")
+    folder = module_path / "tailed"
     names = [f"cut-{cut}" for cut in CUTS] + [f"tail-{number}" for number in range(len(TAILS))]
     with running_broker(folder=folder, configs={"log.retention.ms": -1}) as broker:
         with Admin(broker.address) as admin, open_wire("native", broker.port) as wire:

@@ -24,6 +24,7 @@ from seglog.protocol.kafka.messages import offset_commit
 from seglog.protocol.records import build_batch
 from support.broker_process import BrokerProcess, broker_process, serve_command
 from support.eventually import eventually
+from support.memory_folder import memory_folder
 from support.real_broker import all_files, metric
 from support.wires import WIRES, KafkaWire, NativeWire, open_wire, read_records
 
@@ -190,10 +191,17 @@ def commit_all(port: int, groups: int, partitions: int) -> None:
             eventually(commit)
 
 
+@pytest.fixture
+def folder_in_memory() -> Iterator[Path]:
+    with memory_folder() as folder:
+        yield folder
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_scraping_thousands_of_partitions_disturbs_nobody(tmp_path: Path) -> None:
+def test_scraping_thousands_of_partitions_disturbs_nobody(folder_in_memory: Path) -> None:
     """C072: 5000 partitions, 4000 committed offsets, 1000 records/s, 3 scrapers and a stuck one."""
+    tmp_path = folder_in_memory
     with broker_process(tmp_path, "offsets.topic.num.partitions=4") as broker:
         with Admin(f"127.0.0.1:{broker.port}", request_timeout_ms=120_000) as admin:
             for first in range(0, 500, 50):
