@@ -33,7 +33,11 @@ class SeglogBatchReader(DataSourceReader):
             return iter(())  # Where there is nothing to read Spark makes up a partition.
         return read_splits(self.options, partition)
 
-    def restrict(self, ranges: list[OffsetRange], planner: Planner) -> list[OffsetRange]:  # noqa: ARG002
+    def restrict(
+        self,
+        ranges: list[OffsetRange],
+        planner: Planner,  # noqa: ARG002 - a subclass asks it
+    ) -> list[OffsetRange]:
         """What a query wants of the ranges: all of them, since nobody told its filters."""
         return ranges
 

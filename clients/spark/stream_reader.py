@@ -127,7 +127,9 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._heads = Heads(self.planner)
         return to_json(self._heads.ends)
 
-    def latestOffset(self, start: WrittenOffsets, limit: ReadLimit) -> WrittenOffsets:  # noqa: N802
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: WrittenOffsets, limit: ReadLimit
+    ) -> WrittenOffsets:
         """Where the next batch ends; ``start`` itself if there is nothing to read."""
         self._note_restart()
         # Asked each time: from an older answer ``processAllAvailable`` would take that there is
