@@ -62,6 +62,12 @@ cdef struct AreaPlace:
     int64_t end_offset
 
 
+cdef inline void clear_bits_behind(object bits, Py_ssize_t rows):
+    # A batch that was taken back may have left bits there.
+    if rows & 7:
+        PyByteArray_AS_STRING(bits)[rows >> 3] &= <char>((1 << (rows & 7)) - 1)
+
+
 cdef inline void put_bit(unsigned char* bits, Py_ssize_t index, bint value) noexcept nogil:
     cdef unsigned char mask = <unsigned char>(1 << (index & 7))
     if (index & 7) == 0:
@@ -207,6 +213,7 @@ cdef class GrowingBinary:
     cdef tuple take(self, BinaryTarget* target, Py_ssize_t rows):
         PyByteArray_Resize(self.offsets, 4 * (rows + 1))
         PyByteArray_Resize(self.validity, (rows + 7) // 8)
+        clear_bits_behind(self.validity, rows)
         PyByteArray_Resize(self.data, target.data_bytes)
         return target.nulls, self.validity, self.offsets, self.data
 
@@ -342,6 +349,7 @@ cdef class RecordColumns:
         if self.targets.with_headers:
             PyByteArray_Resize(self.header_offsets, 4 * (rows + 1))
             PyByteArray_Resize(self.header_validity, (rows + 7) // 8)
+            clear_bits_behind(self.header_validity, rows)
             headers = (
                 self.targets.header_nulls, self.header_validity, self.header_offsets, header_rows,
                 self.header_key.take(&self.targets.header_key, header_rows),
