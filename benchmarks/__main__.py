@@ -5,7 +5,7 @@ import sys
 
 from benchmarks.report import Report
 
-ALL = ("broker_frames", "client_library", "start_up", "compaction", "retention")
+ALL = ("broker_frames", "client_library", "start_up", "compaction", "retention", "beside_kafka")
 
 
 def main() -> None:
