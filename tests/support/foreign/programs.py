@@ -44,9 +44,9 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def cache_folder() -> Path:
-    """Where packages are kept between runs; ``SEGLOG_TEST_CACHE`` names another place."""
+    """Where packages are kept between runs; ``INTEROP_CACHE`` names another place."""
     default = Path(tempfile.gettempdir()) / f"seglog-test-cache-{os.getuid()}"
-    return Path(os.environ.get("SEGLOG_TEST_CACHE", default))
+    return Path(os.environ.get("INTEROP_CACHE", default))
 
 
 @cache
