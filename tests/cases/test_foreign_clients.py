@@ -179,8 +179,6 @@ def test_foreign_readers_understand_hand_built_batches(
     from seglog.protocol.compression import Codec, compress
     from support.batches import batch_of_area
 
-    if (name, coding) in {("kafka-python", "snappy-raw"), ("aiokafka", "snappy-raw")}:
-        pytest.skip(f"{name} reads raw snappy only where it finds no xerial magic by chance")
     values = [bytes([number]) * 1000 for number in range(50)]
     area = bytes(build_batch([(T + n, None, value, ()) for n, value in enumerate(values)])[61:])
     codec, payload = {
