@@ -1,7 +1,7 @@
 """A TCP relay before a broker that cuts connections, and can swallow the answers first."""
 
 import contextlib
-import select
+import selectors
 import socket
 import threading
 from typing import Self
@@ -64,23 +64,26 @@ class CuttingProxy:
         pair = (near, far)
         with self._lock:
             self._pairs.add(pair)
-        with contextlib.suppress(OSError):
-            self._copy(near, far)
-        with self._lock:
-            self._pairs.discard(pair)
-        near.close()
-        far.close()
+        with near, far:
+            with contextlib.suppress(OSError):
+                self._copy(near, far)
+            # Before they are closed: a cut must not shut the next owner of their numbers down.
+            with self._lock:
+                self._pairs.discard(pair)
 
     def _copy(self, near: socket.socket, far: socket.socket) -> None:
-        while True:
-            readable, _, _ = select.select([near, far], [], [])
-            for each in readable:
-                data = each.recv(CHUNK_BYTES)
-                if not data:
-                    return
-                if each is near:
-                    far.sendall(data)
-                elif self.swallows_answers:
-                    self.swallowed_bytes += len(data)
-                else:
-                    near.sendall(data)
+        # Not select.select: it refuses descriptors from 1024 on, which a process of many tests has.
+        with selectors.DefaultSelector() as selector:
+            selector.register(near, selectors.EVENT_READ, far)
+            selector.register(far, selectors.EVENT_READ, near)
+            while True:
+                for key, _ in selector.select():
+                    source, target = key.fileobj, key.data
+                    assert isinstance(source, socket.socket)
+                    data = source.recv(CHUNK_BYTES)
+                    if not data:
+                        return
+                    if source is far and self.swallows_answers:
+                        self.swallowed_bytes += len(data)
+                    else:
+                        target.sendall(data)
