@@ -1,5 +1,23 @@
+import signal
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from support.log_builder import abandon_opened_logs
 
 # No test depends on the speed of the machine: an example has no deadline, and data may be slow.
 settings.register_profile("seglog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("seglog")
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell that runs this in the background has its children ignore Ctrl-C, and theirs: those
+    # that tests start and interrupt would never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _open_files() -> Iterator[None]:
+    """What a test left open is closed at its end: descriptors run out otherwise, far from here."""
+    yield
+    abandon_opened_logs()

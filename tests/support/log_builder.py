@@ -1,5 +1,6 @@
 """Logs for tests: opened in a folder, written to batch by batch, read back record by record."""
 
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ DAY_MS = 86_400_000
 PARTITION = TopicPartition("flights", 0)
 KEEP = LogConfig(retention_ms=-1)
 
+_opened: weakref.WeakSet[Log] = weakref.WeakSet()
+
 
 def open_log(
     directory: Path,
@@ -34,7 +37,7 @@ def open_log(
 ) -> Log:
     """The log in a folder, which is made if need be; as after a crash unless ``clean``."""
     directory.mkdir(exist_ok=True)
-    return load_log(
+    log = load_log(
         file_system or OsFileSystem(),
         str(directory),
         PARTITION,
@@ -44,6 +47,15 @@ def open_log(
         recovery_point=recovery_point,
         log_start_checkpoint=log_start,
     )
+    _opened.add(log)
+    return log
+
+
+def abandon_opened_logs() -> None:
+    """Let the files of all logs go that tests left open: a suite has thousands of them."""
+    for log in list(_opened):
+        log.abandon()
+    _opened.clear()
 
 
 def reopen(log: Log, *, clean: bool, now_ms: int = NOW_MS) -> Log:
