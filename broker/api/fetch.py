@@ -11,6 +11,7 @@ import asyncio
 from functools import partial
 from typing import Final
 
+from seglog.broker.api.cold_reads import ColdReads
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.fetch_sessions import (
     NO_SESSION_ID,
@@ -46,10 +47,11 @@ _DEBUG_CONSUMER: Final = -2
 class FetchOperation:
     """Answers fetch requests, those of fetch sessions included."""
 
-    __slots__ = ("_services", "_sessions")
+    __slots__ = ("_cold_reads", "_services", "_sessions")
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._cold_reads = ColdReads(services.workers.reads, services.counters, release_records)
         slots = services.config.max_incremental_fetch_session_cache_slots
         self._sessions = FetchSessions(
             FetchSessionCache(slots, services.counters), services.clock.monotonic_ms
@@ -69,7 +71,10 @@ class FetchOperation:
                 return FetchResponse([], error.code)
         response, is_enough = self.read(request)
         if is_enough or request.max_wait_ms <= 0:
-            return self.complete(response, finish)
+            response = self.complete(response, finish)
+            delayed = self._cold_reads.delay(response)
+            return response if delayed is None else Pending(delayed)
+        # From here on it is about data that was just read or just written, hence in memory.
         release_records(response)
         parked = _ParkedFetch(self, request, finish)
         for entry in request.partitions:
@@ -134,6 +139,10 @@ class FetchOperation:
                 counters.failed_fetch_requests += 1
             elif result.records is not None:
                 counters.bytes_out += _length_of(result)
+
+    def count_parked(self, step: int) -> None:
+        """Account for a request that begins to wait (1), or that waits no more (-1)."""
+        self._services.counters.waiting_fetches += step
 
     def count_expired(self) -> None:
         """Account for a parked request whose time was up."""
@@ -227,6 +236,7 @@ class _ParkedFetch:
 
     def start(self) -> "asyncio.Future[FetchResponse]":
         """Start the clock; the future of the answer. Cancelling it frees the request."""
+        self._operation.count_parked(1)
         self._future.add_done_callback(self._done)
         self._timer = self._future.get_loop().call_later(
             self._request.max_wait_ms / 1000, self._expired
@@ -256,6 +266,7 @@ class _ParkedFetch:
             self._future.set_result(self._operation.complete(response, self._finish))
 
     def _done(self, future: "asyncio.Future[FetchResponse]") -> None:
+        self._operation.count_parked(-1)
         if future.cancelled():
             self.close()
 

@@ -68,6 +68,7 @@ class BrokerCounters:
         flush_failures: syncs that failed.
         unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
         parked_fetches: fetch requests that had to wait for data.
+        cold_fetches: fetch requests that had to wait for a disk.
         expired_fetches: of those, the ones that were answered because their time was up.
         fetch_session_evictions: fetch sessions that had to make room for others.
         fetch_sessions: how many there are now.
@@ -78,6 +79,7 @@ class BrokerCounters:
 
     __slots__ = (
         "_topics",
+        "cold_fetches",
         "deleted_topics",
         "expired_fetches",
         "fetch_session_evictions",
@@ -101,6 +103,7 @@ class BrokerCounters:
         self.flushes = 0
         self.flush_failures = 0
         self.unacknowledged_failures = 0
+        self.cold_fetches = 0
         self.parked_fetches = 0
         self.expired_fetches = 0
         self.fetch_session_evictions = 0

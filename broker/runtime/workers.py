@@ -198,6 +198,7 @@ class Workers:
         sync: flushes of segments, group commits.
         changes: one thread for what must happen one at a time: the topic catalog, making and
             renaming the folders of topics, checkpoints.
+        reads: fetches of data that is no longer in memory.
         background: anything else that blocks for a while.
         deletion: unlinking the files of segments and topics.
         validation: decompressing and checking large batches.
@@ -208,11 +209,13 @@ class Workers:
         loop: asyncio.AbstractEventLoop,
         *,
         sync_threads: int = 4,
+        read_threads: int = 4,
         background_threads: int = 2,
         validation_threads: int = 2,
     ) -> None:
         self.sync = WorkerPool("sync", sync_threads, loop)
         self.changes = WorkerPool("changes", 1, loop)
+        self.reads = WorkerPool("reads", read_threads, loop)
         self.background = WorkerPool("background", background_threads, loop)
         self.deletion = WorkerPool("delete-file", 1, loop)
         self.validation = WorkerPool("validation", validation_threads, loop)
@@ -220,7 +223,14 @@ class Workers:
     @property
     def pools(self) -> tuple[WorkerPool, ...]:
         """All pools."""
-        return self.validation, self.sync, self.changes, self.background, self.deletion
+        return (
+            self.validation,
+            self.sync,
+            self.changes,
+            self.reads,
+            self.background,
+            self.deletion,
+        )
 
     async def stop(self, deadline_seconds: float) -> bool:
         """Stop all pools side by side; False if any of them had to be given up."""
