@@ -6,14 +6,20 @@ and origin, and a traceback becomes one more value of the same line.
 
 import json
 import logging
+import math
 import re
 import sys
 import time
+from collections import deque
 from typing import Final
 
 LOG_FORMATS: Final = ("text", "json")
 
-_PAIR: Final = re.compile(r'([A-Za-z_][\w.-]*)=("(?:[^"\\]|\\.)*"|\S*)')
+_PAIR: Final = r'([A-Za-z_][\w.-]*)=("(?:[^"\\]|\\.)*"|\S*)'
+_CONVERSION: Final = r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z%]"
+_PAIRS: Final = re.compile(_PAIR)
+_CONVERSIONS: Final = re.compile(_CONVERSION)
+_PARTS: Final = re.compile(f"{_PAIR}|{_CONVERSION}")
 _LINE_BREAKS: Final = str.maketrans({"\n": "\\n", "\r": "\\r"})
 
 
@@ -58,13 +64,46 @@ class JsonFormatter(TextFormatter):
             "logger": record.name,
         }
         if message.startswith("event="):
-            fields |= {key: _unquote(value) for key, value in _PAIR.findall(message)}
+            fields |= _fields_of(record)
         else:
             fields["message"] = message
         traceback = self._traceback(record)
         if traceback:
             fields["traceback"] = traceback
         return json.dumps(fields, ensure_ascii=False)
+
+
+def _fields_of(record: logging.LogRecord) -> dict[str, object]:
+    """The values of an event with their types, as they were before they became part of a line."""
+    if not isinstance(record.args, tuple) or not record.args:
+        return _pairs_of(record.getMessage())
+    values = deque(record.args)
+    fields: dict[str, object] = {}
+    for part in _PARTS.finditer(str(record.msg)):
+        if part[1] is None:
+            # Pairs that were put together elsewhere.
+            fields |= _pairs_of(part[0] % values.popleft())
+            continue
+        text = _unquote(part[2])
+        conversions = [each for each in _CONVERSIONS.findall(text) if each != "%%"]
+        taken = [values.popleft() for _ in conversions]
+        fields[part[1]] = _typed(text, taken[0]) if conversions == [text] else text % tuple(taken)
+    return fields
+
+
+def _typed(conversion: str, value: object) -> object:
+    """A value for JSON: a number stays one, rounded as the event wants it."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    text = conversion % (value,)
+    if isinstance(value, int | float) and math.isfinite(value):
+        number: object = json.loads(text)
+        return number
+    return text
+
+
+def _pairs_of(message: str) -> dict[str, object]:
+    return {key: _unquote(value) for key, value in _PAIRS.findall(message)}
 
 
 def _unquote(value: str) -> str:

@@ -190,9 +190,11 @@ class Listener:
         self.services.counters.accept_failures += 1
         reason = "out-of-resources" if error.errno in _RESOURCE_ERRORS else "failed"
         self._log.report(
-            "accept-failed",
-            f"listener={self.endpoint.listener_name} reason={reason} "
-            f'error="{os.strerror(error.errno or 0)}" connections={len(self.connections)}',
+            'event=accept-failed listener=%s reason=%s error="%s" connections=%d',
+            self.endpoint.listener_name,
+            reason,
+            os.strerror(error.errno or 0),
+            len(self.connections),
         )
         # The connection stays in the queue and the socket readable: without a rest this spins.
         self._rest(listening, ACCEPT_RETRY_SECONDS)
@@ -207,7 +209,7 @@ class Listener:
         broken_limit = self._limits.admit(address, connected.fileno())
         if broken_limit is not None:
             counters.count_refused(broken_limit)
-            self._log.report("connection-refused", f"limit={broken_limit} peer={address}")
+            self._log.report("event=connection-refused limit=%s peer=%s", broken_limit, address)
             connected.close()
             return
         try:

@@ -27,12 +27,12 @@ class RateLimitedLog:
         self._next_at: dict[str, float] = {}
         self._suppressed: dict[str, int] = {}
 
-    def report(self, kind: str, details: str) -> None:
-        """Log ``event=kind details``, or only count it if the kind was logged a moment ago."""
+    def report(self, message: str, *values: object) -> None:
+        """Log ``message % values``, or only count it if this message was logged a moment ago."""
         now = self._now()
-        if now < self._next_at.get(kind, now):
-            self._suppressed[kind] = self._suppressed.get(kind, 0) + 1
+        if now < self._next_at.get(message, now):
+            self._suppressed[message] = self._suppressed.get(message, 0) + 1
             return
-        self._next_at[kind] = now + self._interval_seconds
-        suppressed = self._suppressed.pop(kind, 0)
-        self._logger.warning("event=%s %s suppressed=%d", kind, details, suppressed)
+        self._next_at[message] = now + self._interval_seconds
+        suppressed = self._suppressed.pop(message, 0)
+        self._logger.warning(f"{message} suppressed=%d", *values, suppressed)  # noqa: G004 - a constant

@@ -79,9 +79,13 @@ class ListenerServices:
         """Say that a connection was ended for what it sent, at most once in a while."""
         hint = _HINTS.get(reason, "")
         self._rejections.report(
-            "frame-rejected",
-            f"listener={self.listener_name} peer={peer} reason={reason} "
-            f'first_bytes={first_bytes.hex()} message="{message}"{hint}',
+            'event=frame-rejected listener=%s peer=%s reason=%s first_bytes=%s message="%s"%s',
+            self.listener_name,
+            peer,
+            reason,
+            first_bytes.hex(),
+            message,
+            hint,
         )
 
 

@@ -72,9 +72,8 @@ def events_in_code() -> dict[str, set[str]]:
                 continue
             for text in (each.value for each in node.args if isinstance(each, ast.Constant)):
                 found = re.match(r"event=([\w-]+)", str(text))
-                name = found[1] if found else str(text) if level == "report" else None
-                if name is not None:
-                    events.setdefault(name, set()).add(level)
+                if found:
+                    events.setdefault(found[1], set()).add(level)
     return events
 
 

@@ -41,6 +41,23 @@ def test_event_takes_several_lines(formatter: logging.Formatter) -> None:
     assert "first\\nsecond" in line
 
 
+def test_json_numbers_are_text_or_text_looks_like_numbers() -> None:
+    """A search for slow starts compares numbers; an id of digits alone stays an id."""
+    line = JsonFormatter().format(
+        record(
+            'event=x n=%d seconds=%.3f share=%s none=%s yes=%s id=%s pair=%d-%d bad=%f hex="%s"%s',
+            12, 1.23456, 0.5, None, True, "0042", 1, 2, float("nan"), "16030100",
+            ' hint="a b" late=3',
+        )
+    )  # fmt: skip
+    fields = json.loads(line, parse_constant=str)
+    del fields["time"], fields["level"], fields["logger"]
+    assert fields == {
+        "event": "x", "n": 12, "seconds": 1.235, "share": 0.5, "none": None, "yes": True,
+        "id": "0042", "hex": "16030100", "pair": "1-2", "bad": "nan", "hint": "a b", "late": "3",
+    }  # fmt: skip
+
+
 def test_json_loses_values() -> None:
     """Every pair of the event is a field, quotes taken away; other messages stay whole."""
     fields = json.loads(
@@ -54,6 +71,17 @@ def test_json_loses_values() -> None:
         "peer": "[::1]:9",
         "reason": 'no "room" left',
     }
+    values = ("/d", "no room left", "it's full: x=2", ["a"])
+    fields = json.loads(
+        JsonFormatter().format(
+            record("event=cut path=%s/%%s error=%s reason=%r names=%s why=none", *values)
+        )
+    )
+    assert fields["path"] == "/d/%s"
+    assert fields["error"] == "no room left"
+    assert fields["reason"] == "it's full: x=2"
+    assert fields["names"] == "['a']"
+    assert fields["why"] == "none"
     fields = json.loads(JsonFormatter().format(record("some library says x=1\n")))
     assert fields["message"] == "some library says x=1\n"
     line = TextFormatter().format(record("some library says"))

@@ -168,10 +168,10 @@ def test_log_is_flooded() -> None:
     now = 0.0
     log = RateLimitedLog(logger, lambda: now, interval_seconds=10)
     for _ in range(100):
-        log.report("kind", "a=1")
-    log.report("other", "b=2")
+        log.report("event=kind a=%d", 1)
+    log.report("event=other b=%d", 2)
     now = 10.0
-    log.report("kind", "a=3")
+    log.report("event=kind a=%d", 3)
     assert lines == [
         "event=kind a=1 suppressed=0",
         "event=other b=2 suppressed=0",
