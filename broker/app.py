@@ -23,9 +23,9 @@ from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import AddressUnavailableError, Network, bind_endpoints
 from seglog.broker.listeners.offered import api_keys_of
 from seglog.broker.listeners.ops_http import OpsHttp
-from seglog.broker.metrics.group_families import coordination_source
 from seglog.broker.metrics.loop_lag import LoopLag
-from seglog.broker.ops import OpsPages, network_source, services_source
+from seglog.broker.metrics.loop_load import LoopLoad
+from seglog.broker.ops import OpsPages, sources_of
 from seglog.broker.runtime.clock import Clock, SystemClock
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
 from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
@@ -202,11 +202,10 @@ class Broker:
         self._parts.push_async_callback(self._stop_network, network, services, coordination)
         network.start()
         self._network = network
-        pages.sources += [
-            network_source(network),
-            services_source(services),
-            coordination_source(coordination, services),
-        ]
+        load = LoopLoad(self._loop, network.busy_times)
+        load.start()
+        self._parts.callback(load.stop)
+        pages.sources += sources_of(network, services, coordination, load)
 
     async def _start_http(self, pages: OpsPages) -> None:
         address = self._config.metrics_listener

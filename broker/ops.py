@@ -6,25 +6,31 @@ from collections.abc import Callable
 from typing import Final
 
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import Network
 from seglog.broker.listeners.ops_http import HttpAnswer, HttpRequest, Page
 from seglog.broker.metrics.broker_families import (
     LogDirFigures,
     broker_counter_families,
-    cluster_families,
     log_dir_families,
     partition_families,
     topic_families,
+    waiting_families,
 )
 from seglog.broker.metrics.cleaner_families import cleaner_families
+from seglog.broker.metrics.cluster_families import broker_info, cluster_families, replica_families
 from seglog.broker.metrics.exposition import CONTENT_TYPE, MetricsPage, RunInThread
 from seglog.broker.metrics.families import Family, counter, gauge
+from seglog.broker.metrics.group_families import coordination_source
 from seglog.broker.metrics.loop_lag import LoopLag
+from seglog.broker.metrics.loop_load import LoopLoad
 from seglog.broker.metrics.network_families import (
     connection_families,
+    load_families,
     request_families,
     traffic_families,
 )
+from seglog.broker.metrics.process_families import disk_families
 from seglog.broker.status import BrokerStatus
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
 
@@ -95,32 +101,47 @@ class OpsPages:
         ]
 
 
-def network_source(network: Network) -> FamilySource:
+def sources_of(
+    network: Network, services: Services, coordination: Coordination, load: LoopLoad
+) -> list[FamilySource]:
+    """What a broker that runs has to tell."""
+    return [
+        _network_source(network, services, load),
+        _services_source(services),
+        coordination_source(coordination, services),
+    ]
+
+
+def _network_source(network: Network, services: Services, load: LoopLoad) -> FamilySource:
     """Metrics of listeners, connections and requests."""
 
     def read() -> list[Family]:
         return [
             *request_families(network.requests.all()),
+            *load_families(load),
             *connection_families(network.listeners),
             *traffic_families(network.listeners),
+            broker_info(services.node_id, network.address),
         ]
 
     return read
 
 
-def services_source(services: Services) -> FamilySource:
+def _services_source(services: Services) -> FamilySource:
     """Metrics of topics, partitions and data directories."""
 
     def read() -> list[Family]:
         partitions = services.partitions.all()
         per_partition = services.config.metrics_per_partition
         sizes = {topic.name: topic.partition_count for topic in services.catalog.topics()}
-        offline = len(services.logs.offline_partitions)
+        offline = services.logs.offline_partitions.keys()
         families = [
             *topic_families(services.counters),
             *broker_counter_families(services.counters),
+            *waiting_families(services.counters),
             *cluster_families(partitions, offline, sizes),
             *log_dir_families(_log_dirs(services)),
+            *disk_families(),
             *_deletion_families(services.logs.housekeeping),
         ]
         if services.cleaner is not None:
@@ -129,6 +150,7 @@ def services_source(services: Services) -> FamilySource:
             )
         if per_partition:
             families += partition_families(partitions)
+            families += replica_families(partitions, offline, services.node_id)
         return families
 
     return read

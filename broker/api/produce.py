@@ -83,7 +83,7 @@ class ProduceOperation:
                 continue
             self._accepted(entry, partition, info, acks, results, waiting)
         response = ProduceResponse(results)
-        return Pending(_when_acknowledged(response, waiting, request)) if waiting else response
+        return Pending(self._await_all(response, waiting, request)) if waiting else response
 
     def _is_costly(self, entry: ProducePartition, records: memoryview) -> bool:
         """Whether a batch is better validated in a worker: it is decompressed or recompressed."""
@@ -118,7 +118,19 @@ class ProduceOperation:
                 continue
             self._accepted(entry, partition, info, acks, results, waiting)
         response = ProduceResponse(results)
-        return await _when_acknowledged(response, waiting, request) if waiting else response
+        return await self._await_all(response, waiting, request) if waiting else response
+
+    def _await_all(
+        self, response: ProduceResponse, waiting: _Waiting, request: ProduceRequest
+    ) -> "asyncio.Future[ProduceResponse]":
+        """The response once everything it promises is true; counted among those that wait."""
+        answer = _when_acknowledged(response, waiting, request)
+        self._services.counters.waiting_produces += 1
+        answer.add_done_callback(self._waits_no_more)
+        return answer
+
+    def _waits_no_more(self, _answer: "asyncio.Future[ProduceResponse]") -> None:
+        self._services.counters.waiting_produces -= 1
 
     async def _begin_validation(
         self, entry: ProducePartition, context: RequestContext

@@ -11,6 +11,8 @@ input; then nothing more is received, and the client's own socket fills up.
 
 import logging
 import socket
+import time
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Final
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 0.5
 """How long a client may take to read what was said before the connection was ended."""
 _FIRST_BYTES_SHOWN: Final = 16
+_now_ns = time.monotonic_ns
 
 
 class _State(Enum):
@@ -132,12 +135,18 @@ class Connection:
         self._socket.close()
         self._services.connection_closed(self, reason)
 
+    def _timed(self, step: Callable[[], None]) -> None:
+        """Do what the loop calls us for, and add up how long that takes."""
+        started_ns = _now_ns()
+        step()
+        self._services.counters.busy_ns += _now_ns() - started_ns
+
     # Receiving
 
     def _resume_reading(self) -> None:
         if not self._is_reading:
             self._is_reading = True
-            self._loop.add_reader(self._descriptor, self._receive)
+            self._loop.add_reader(self._descriptor, self._timed, self._receive)
 
     def _pause_reading(self) -> None:
         if self._is_reading:
@@ -200,7 +209,7 @@ class Connection:
                 return
             if self._output.sent_bytes >= turn_end:
                 self._pause_with_frames()
-                self._loop.call_soon(self._continue_reading)
+                self._loop.call_soon(self._timed, self._continue_reading)
                 return
 
     def _read_frames_safely(self) -> bool:
@@ -311,7 +320,7 @@ class Connection:
             return
         # Not at once: one group commit completes many requests, whose answers leave together.
         self._flush_is_due = True
-        self._loop.call_soon(self._flush_and_continue)
+        self._loop.call_soon(self._timed, self._flush_and_continue)
 
     def _flush_and_continue(self) -> None:
         self._flush_is_due = False
@@ -345,7 +354,7 @@ class Connection:
             self._close_if_finished()
         elif not self._is_writing:
             self._is_writing = True
-            self._loop.add_writer(self._descriptor, self._writable)
+            self._loop.add_writer(self._descriptor, self._timed, self._writable)
 
     def _writable(self) -> None:
         self._flush()

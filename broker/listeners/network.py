@@ -14,8 +14,9 @@ from seglog.broker.listeners.services import (
     ListenerServices,
     RequestHandler,
 )
+from seglog.broker.metrics.loop_load import BusyTimes
 from seglog.broker.metrics.requests import RequestMetrics
-from seglog.config import BrokerConfig, Endpoint
+from seglog.config import BrokerConfig, Endpoint, HostPort
 from seglog.protocol.api import ApiKey
 from seglog.protocol.native import NativeServer
 
@@ -91,6 +92,18 @@ class Network:
     def connection_count(self) -> int:
         """How many connections are open."""
         return self._limits.total
+
+    @property
+    def address(self) -> str:
+        """Where clients of the first listener are told to connect."""
+        first = self.listeners[0]
+        host = first.services.advertised_host or first.endpoint.host
+        return str(HostPort(host, first.services.advertised_port))
+
+    def busy_times(self) -> BusyTimes:
+        """How long sockets and handlers of all listeners have occupied the loop."""
+        sockets_ns = sum(listener.counters.busy_ns for listener in self.listeners)
+        return BusyTimes(sockets_ns, self.requests.busy_ns)
 
     def start(self) -> None:
         """Accept connections at all endpoints.

@@ -111,8 +111,10 @@ class RequestPipeline:
             if result.holds_input:
                 self._holding = future
             future.add_done_callback(self._complete)
+            elapsed_ns = _now_ns() - slot.started_ns
         else:
-            self._answer(slot, result)
+            elapsed_ns = self._answer(slot, result)
+        self._services.requests.busy_ns += elapsed_ns
 
     def cancel(self) -> None:
         """The connection is closed: cancel what is pending, let go of what will not be sent."""
@@ -140,7 +142,8 @@ class RequestPipeline:
             self._answer(slot, future.result())
         self._progress()
 
-    def _answer(self, slot: _Slot, response: Any) -> None:
+    def _answer(self, slot: _Slot, response: Any) -> int:
+        """Encode an answer and queue it; the nanoseconds from the request to here."""
         incoming = slot.incoming
         parts: Sequence[Part] = ()
         try:
@@ -150,12 +153,14 @@ class RequestPipeline:
             has_errors = statistics.count_response(response)
         except Exception as error:  # noqa: BLE001 - logged and counted there, and the client is told
             self._fail(slot, error)
-            return
-        statistics.observe(_now_ns() - slot.started_ns)
+            return 0
+        elapsed_ns = _now_ns() - slot.started_ns
+        statistics.observe(elapsed_ns)
         self._put(slot, parts)
         if has_errors and not incoming.expects_response:
             # The client asked not to be told; a closed connection is all it can notice.
             self._close("unacknowledged-failure")
+        return elapsed_ns
 
     def _fail(self, slot: _Slot, error: BaseException) -> None:
         """A handler broke: tell the client, keep the connection, show the operator."""

@@ -1,14 +1,14 @@
-"""Metrics of topics, partitions, logs and the broker as a whole.
+"""Metrics of topics, partitions, logs, requests that wait, and data directories.
 
 Names and meanings are those of Kafka's exporter where it has one, so that dashboards which exist
 show something; the others begin with ``seglog_``.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from seglog.broker.metrics.counters import BrokerCounters, TopicCounters
-from seglog.broker.metrics.families import Family, counter, gauge
+from seglog.broker.metrics.families import HISTOGRAM, Family, counter, gauge
 
 if TYPE_CHECKING:
     # Only the names: at run time partitions import their counters from this package.
@@ -133,49 +133,24 @@ def partition_families(partitions: "Iterable[Partition]") -> list[Family]:
     return [size, start, end, segments, current, oldest]
 
 
-def cluster_families(
-    partitions: "Collection[Partition]", offline_partitions: int, topic_sizes: dict[str, int]
-) -> list[Family]:
-    """The cluster, which is this one broker, in the words of Kafka's controller.
-
-    Args:
-        partitions: those that can be served.
-        offline_partitions: how many cannot, because of their data directory.
-        topic_sizes: number of partitions of each topic.
-    """
-    total = len(partitions) + offline_partitions
-    under_min_isr = sum(
-        1 for partition in partitions if partition.log.config.min_insync_replicas > 1
+def waiting_families(counters: BrokerCounters) -> list[Family]:
+    """Requests that wait, and how long syncs take."""
+    waiting = gauge(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        "Requests that wait: for data, or for their acknowledgement.",
+        "delayedOperation",
     )
-    figures: tuple[tuple[str, str, int], ...] = (
-        ("kafka_server_replicamanager_leadercount", "Partitions led here.", len(partitions)),
-        ("kafka_server_replicamanager_partitioncount", "Partitions hosted here.", total),
-        ("kafka_server_replicamanager_underreplicatedpartitions", "Replicas missing.", 0),
-        (
-            "kafka_server_replicamanager_underminisrpartitioncount",
-            "Partitions with fewer in-sync replicas than acks=all wants.",
-            under_min_isr,
-        ),
-        (
-            "kafka_server_replicamanager_offlinereplicacount",
-            "Partitions in failed data directories.",
-            offline_partitions,
-        ),
-        ("kafka_controller_kafkacontroller_activecontrollercount", "Always this broker.", 1),
-        (
-            "kafka_controller_kafkacontroller_offlinepartitionscount",
-            "Partitions without a leader.",
-            offline_partitions,
-        ),
-        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", len(topic_sizes)),
-        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions.", total),
-        ("kafka_brokers", "Brokers.", 1),
+    waiting.add(counters.waiting_fetches, "Fetch").add(counters.waiting_produces, "Produce")
+    durations = counters.flush_durations
+    quantiles = gauge(
+        "kafka_log_logflushstats_logflushrateandtimems",
+        "Time of a sync, estimated from the histogram.",
+        "quantile",
     )
-    families = [gauge(name, documentation).add(value) for name, documentation, value in figures]
-    sizes = gauge("kafka_topic_partitions", "Partitions of a topic.", "topic")
-    for topic, size in topic_sizes.items():
-        sizes.add(size, topic)
-    return [*families, sizes]
+    for quantile, milliseconds in durations.quantiles_ms():
+        quantiles.add(milliseconds, quantile)
+    seconds = Family("seglog_flush_seconds", HISTOGRAM, "Time of a sync.")
+    return [waiting, quantiles, seconds.add(durations.histogram())]
 
 
 def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:

@@ -1,12 +1,14 @@
 """Plain numbers that the hot paths add to; a collector reads them when metrics are scraped.
 
-Everything here only grows, but for the fetch sessions of the moment. One owner, the event-loop
+Everything here only grows, but for the sessions and waits of the moment. One owner, the event-loop
 thread, so an increment is an addition and nothing else. Durations, sizes of connections and the
 like are counted where they happen, in the listeners; what a log knows about itself is asked from
 the log.
 """
 
 from collections.abc import ItemsView
+
+from seglog.broker.metrics.durations import Durations
 
 
 class TopicCounters:
@@ -66,6 +68,7 @@ class BrokerCounters:
             is the size of the average group.
         flushes: syncs of all kinds that succeeded.
         flush_failures: syncs that failed.
+        flush_durations: how long the successful ones took, without the wait for a thread.
         unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
         parked_fetches: fetch requests that had to wait for data.
         cold_fetches: fetch requests that had to wait for a disk.
@@ -73,6 +76,8 @@ class BrokerCounters:
         fetch_session_evictions: fetch sessions that had to make room for others.
         fetch_sessions: how many there are now.
         fetch_session_partitions: partitions that they remember now.
+        waiting_fetches: fetch requests that wait for data now.
+        waiting_produces: produce requests that wait for their acknowledgement now.
         deleted_topics: what went in and out of topics that exist no more; the totals of all topics
             must not fall when one is deleted.
     """
@@ -85,6 +90,7 @@ class BrokerCounters:
         "fetch_session_evictions",
         "fetch_session_partitions",
         "fetch_sessions",
+        "flush_durations",
         "flush_failures",
         "flushes",
         "group_commits",
@@ -92,6 +98,8 @@ class BrokerCounters:
         "parked_fetches",
         "segment_rolls",
         "unacknowledged_failures",
+        "waiting_fetches",
+        "waiting_produces",
     )
 
     def __init__(self) -> None:
@@ -102,6 +110,7 @@ class BrokerCounters:
         self.grouped_appends = 0
         self.flushes = 0
         self.flush_failures = 0
+        self.flush_durations = Durations()
         self.unacknowledged_failures = 0
         self.cold_fetches = 0
         self.parked_fetches = 0
@@ -109,6 +118,8 @@ class BrokerCounters:
         self.fetch_session_evictions = 0
         self.fetch_sessions = 0
         self.fetch_session_partitions = 0
+        self.waiting_fetches = 0
+        self.waiting_produces = 0
 
     def topic(self, name: str) -> TopicCounters:
         """The counters of one topic, made on first use."""

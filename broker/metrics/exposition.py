@@ -1,17 +1,19 @@
 """Metrics as text, by prometheus-client, in a worker thread.
 
-The numbers are read on the event-loop thread, which takes milliseconds; turning them into text
-takes hundreds for thousands of partitions, so that happens elsewhere. Scrapes that come while one
-is being rendered share its result.
+The numbers are read on the event-loop thread, which takes milliseconds; turning them into text and
+compressing it takes hundreds for thousands of partitions, so that happens elsewhere. Scrapes that
+come while one is being rendered share its result.
 """
 
 import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from seglog.broker.metrics.families import COUNTER, HISTOGRAM, Family, Histogram
+from seglog.broker.metrics.wide_families import is_wide, wide_text
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -61,14 +63,13 @@ class MetricsPage:
         return packed if compressed else plain
 
     async def _render(self) -> tuple[bytes, bytes]:
-        self._collector.families = self._read()
-        return await self._run(self._to_text)
+        families = self._read()
+        return await self._run(partial(self._to_text, families))
 
     def _rendered(self, _future: object) -> None:
         self._rendering = None
-        self._collector.families = []
 
-    def _to_text(self) -> tuple[bytes, bytes]:
+    def _to_text(self, families: list[Family]) -> tuple[bytes, bytes]:
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
         if self._registry is None:
@@ -76,7 +77,10 @@ class MetricsPage:
             ProcessCollector(registry=registry)
             registry.register(self._collector)
             self._registry = registry
+        self._collector.families = [each for each in families if not is_wide(each)]
         text = generate_latest(self._registry)
+        self._collector.families = []
+        text += wide_text(each for each in families if is_wide(each)).encode()
         return text, gzip.compress(text, _GZIP_LEVEL)
 
 

@@ -14,11 +14,13 @@ class NetworkCounters:
         bytes_out: bytes sent.
         input_pauses: times that reading stopped because answers were waiting.
         handler_failures: requests that failed through a defect of the broker.
+        busy_ns: how long the loop was occupied with what sockets of this listener have set off.
     """
 
     __slots__ = (
         "accept_failures",
         "accepted",
+        "busy_ns",
         "bytes_in",
         "bytes_out",
         "closed",
@@ -38,6 +40,7 @@ class NetworkCounters:
         self.bytes_out = 0
         self.input_pauses = 0
         self.handler_failures = 0
+        self.busy_ns = 0
 
     def count_closed(self, reason: str) -> None:
         """Count a connection that ended."""

@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from seglog.broker.metrics.families import Family, Histogram, counter, gauge
+from seglog.broker.metrics.families import HISTOGRAM, Family, counter, gauge
+from seglog.broker.metrics.loop_load import LoopLoad
 from seglog.broker.metrics.network import NetworkCounters
-from seglog.broker.metrics.requests import LATENCY_BOUNDS_SECONDS, RequestStatistics
+from seglog.broker.metrics.requests import RequestStatistics
 from seglog.protocol.errors import ErrorCode
 
-_NS_PER_SECOND: Final = 1_000_000_000
-_NS_PER_MS: Final = 1_000_000
-_QUANTILES: Final = (0.5, 0.75, 0.95, 0.99, 0.999)
 _PROCESSOR: Final = "0"
 """Kafka has several network threads a listener, and a label for them; here there is one."""
 
@@ -68,7 +66,7 @@ def request_families(operations: Sequence[RequestStatistics]) -> list[Family]:
     )
     seconds = Family(
         "seglog_request_seconds",
-        "histogram",
+        HISTOGRAM,
         "Time from a decoded request to its answer.",
         ("request",),
     )
@@ -77,15 +75,32 @@ def request_families(operations: Sequence[RequestStatistics]) -> list[Family]:
         requests.add(statistics.count, name)
         for code, count in statistics.errors.items():
             errors.add(count, name, _error_name(code))
-        for quantile in _QUANTILES:
-            quantiles.add(statistics.quantile_ns(quantile) / _NS_PER_MS, name, str(quantile))
-        histogram = Histogram(
-            LATENCY_BOUNDS_SECONDS,
-            tuple(statistics.buckets),
-            statistics.total_ns / _NS_PER_SECOND,
-        )
-        seconds.add(histogram, name)
+        for quantile, milliseconds in statistics.quantiles_ms():
+            quantiles.add(milliseconds, name, quantile)
+        seconds.add(statistics.histogram(), name)
     return [requests, errors, quantiles, seconds]
+
+
+def load_families(load: LoopLoad) -> list[Family]:
+    """How much of the broker's one thread is left, in the words of Kafka, which has several."""
+    loop_idle, handlers_idle = load.idle_shares()
+    loop_busy_seconds, handlers_busy_seconds = load.busy_seconds()
+    return [
+        gauge(
+            "kafka_network_socketserver_networkprocessoravgidle_percent",
+            "Share of the last minute, 0 to 1, in which the event loop waited.",
+        ).add(loop_idle),
+        gauge(
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+            "Share of the last minute, 0 to 1, in which no handler of requests ran.",
+        ).add(handlers_idle),
+        counter("seglog_event_loop_busy_seconds", "Time in which the event loop did not wait.").add(
+            loop_busy_seconds
+        ),
+        counter("seglog_request_handlers_busy_seconds", "Time in which handlers ran.").add(
+            handlers_busy_seconds
+        ),
+    ]
 
 
 def connection_families(listeners: Iterable[ListenerView]) -> list[Family]:

@@ -1,66 +1,35 @@
 """How often each operation was asked for, how it ended and how long it took: plain numbers.
 
-One owner, the event-loop thread. Latencies are counted in buckets by hand; a histogram of
-prometheus-client costs ten times as much an observation.
+One owner, the event-loop thread.
 """
 
 import dataclasses
 import typing
-from bisect import bisect_left
 from typing import Any, Final
 
+from seglog.broker.metrics.durations import Durations
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 
-LATENCY_BOUNDS_SECONDS: Final = (
-    0.00005,
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)
-"""Upper bounds of the buckets, inclusive; one more bucket takes what is longer."""
-_BOUNDS_NS: Final = tuple(round(bound * 1_000_000_000) for bound in LATENCY_BOUNDS_SECONDS)
 _NO_ERROR: Final = 0
 
 
-class RequestStatistics:
-    """One operation.
+class RequestStatistics(Durations):
+    """One operation; its durations are those from a decoded request to its answer.
+
+    Requests that wanted no answer count as well.
 
     Attributes:
         name: as Kafka's metrics spell it: ``Produce``, ``ListOffsets``.
-        count: requests that were answered, or that wanted no answer.
-        total_ns: the sum of their durations, from decoded to answered.
-        buckets: how many were within each bound and above the one before.
         errors: how often each error code was part of an answer; 0 counts answers without any.
     """
 
-    __slots__ = ("buckets", "count", "errors", "name", "total_ns")
+    __slots__ = ("errors", "name")
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
-        self.count = 0
-        self.total_ns = 0
-        self.buckets = [0] * (len(_BOUNDS_NS) + 1)
         self.errors: dict[int, int] = {_NO_ERROR: 0}
-
-    def observe(self, elapsed_ns: int) -> None:
-        """Count a request that took ``elapsed_ns``."""
-        self.count += 1
-        self.total_ns += elapsed_ns
-        self.buckets[bisect_left(_BOUNDS_NS, elapsed_ns)] += 1
 
     def count_error(self, error: int) -> None:
         """Count one error code in an answer."""
@@ -77,25 +46,18 @@ class RequestStatistics:
             self.count_error(error)
         return True
 
-    def quantile_ns(self, share: float) -> float:
-        """An estimate of the duration that this share of all requests stayed within."""
-        rank = share * self.count
-        seen = 0
-        low = 0
-        for bound, count in zip((*_BOUNDS_NS, _BOUNDS_NS[-1]), self.buckets, strict=True):
-            if count and seen + count >= rank:
-                return low + (bound - low) * (rank - seen) / count
-            seen += count
-            low = bound
-        return 0.0
-
 
 class RequestMetrics:
-    """The statistics of all operations, made on first use."""
+    """The statistics of all operations, made on first use.
 
-    __slots__ = ("_by_key",)
+    Attributes:
+        busy_ns: how long handlers were at work, without the time in which a request only waited.
+    """
+
+    __slots__ = ("_by_key", "busy_ns")
 
     def __init__(self) -> None:
+        self.busy_ns = 0
         self._by_key: dict[int, RequestStatistics] = {}
 
     def of(self, api_key: int) -> RequestStatistics:

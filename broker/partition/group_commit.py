@@ -14,7 +14,9 @@ what really reached the disk.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
@@ -140,19 +142,20 @@ class GroupCommit(Generic[TicketT]):
             return
         try:
             ticket = self._log.begin_flush(upto)
-            sync = self._pool.run(ticket.run)
+            sync = self._pool.run(partial(_run_timed, ticket))
         except (StorageError, WorkersStoppedError) as error:
             self._end(error)
             return
         sync.add_done_callback(lambda done: self._synced(ticket, done))
 
-    def _synced(self, ticket: TicketT, sync: "asyncio.Future[object]") -> None:
+    def _synced(self, ticket: TicketT, sync: "asyncio.Future[int]") -> None:
         error: BaseException | None
         if sync.cancelled():
             error = WorkersStoppedError("the broker stopped before the sync was done")
         else:
             error = sync.exception()
         if error is None:
+            self._counters.flush_durations.observe(sync.result())
             self._log.finish_flush(ticket)
         self._end(error)
 
@@ -173,3 +176,10 @@ class GroupCommit(Generic[TicketT]):
             running.exception()
         if self._next is not None:
             self._begin()
+
+
+def _run_timed(ticket: RunnableTicket) -> int:
+    """Sync, in a worker, and say how many nanoseconds that took."""
+    started_ns = time.monotonic_ns()
+    ticket.run()
+    return time.monotonic_ns() - started_ns

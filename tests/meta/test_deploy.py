@@ -255,6 +255,19 @@ def test_kubernetes_starts_or_asks_something_else() -> None:
     assert {mount["name"] for mount in broker["volumeMounts"]} == volumes
 
 
+def test_the_prometheus_operator_finds_nothing() -> None:
+    monitor = load(DEPLOY / "kubernetes/servicemonitor.yaml")
+    service = kubernetes()["Service"]
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= service["metadata"]["labels"].items()
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert endpoint["path"] == "/metrics"
+    # Alerts select by it, and it is the name of the Service.
+    [job] = load(DEPLOY / "prometheus/prometheus.yml")["scrape_configs"]
+    assert service["metadata"]["name"] == job["job_name"]
+
+
 def test_a_stop_is_cut_short() -> None:
     """Whoever stops the broker has to wait for its last flush."""
     needed = load_broker_config(None, {}, ()).shutdown_timeout_ms / 1000 + FLUSH_SECONDS

@@ -2,8 +2,8 @@
 
 import pytest
 
+from seglog.broker.metrics.durations import LATENCY_BOUNDS_SECONDS
 from seglog.broker.metrics.requests import (
-    LATENCY_BOUNDS_SECONDS,
     RequestMetrics,
     RequestStatistics,
     errors_of,
