@@ -56,11 +56,6 @@ class DirectoryLock:
         if descriptor is not None:
             os.close(descriptor)
 
-    @property
-    def is_held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._descriptor is not None
-
     def _write_holder(self, descriptor: int) -> None:
         try:
             os.ftruncate(descriptor, 0)

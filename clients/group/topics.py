@@ -28,11 +28,6 @@ class SubscribedTopics:
         """The topics as of the last look."""
         self._timeout_s = cluster.config.request_timeout_ms / 1000
 
-    @property
-    def has_pattern(self) -> bool:
-        """Whether which topics these are may change at any time."""
-        return self._pattern is not None
-
     async def find(self) -> None:
         """Look for the topics for the first time.
 

@@ -18,7 +18,7 @@ from seglog.protocol.records.batch import (
 from seglog.protocol.records.builder import build_batch, estimate_record_size, estimate_size
 from seglog.protocol.records.rebuild import rebuild_batch
 from seglog.protocol.records.record import Record
-from seglog.protocol.records.search import find_timestamp, max_timestamp_record
+from seglog.protocol.records.search import find_timestamp
 from seglog.protocol.records.validation import BatchInspection, inspect_batch
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "find_timestamp",
     "inspect_batch",
     "iter_batches",
-    "max_timestamp_record",
     "patch_offsets",
     "patch_timestamps",
     "read_header",

@@ -41,28 +41,3 @@ def find_timestamp(
         return None
     offset_delta, timestamp = found
     return header.base_offset + offset_delta, timestamp if append_time is None else append_time
-
-
-def max_timestamp_record(
-    batch_view: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> tuple[int, int] | None:
-    """Find the first record that carries the greatest timestamp of the batch (LIST-3).
-
-    Returns:
-        Its offset and timestamp, or None for a batch without records.
-
-    Raises:
-        RecordError: the batch cannot be read.
-    """
-    batch = RecordBatch(batch_view)
-    header = batch.header
-    if header.record_count == 0:
-        return None
-    if header.append_time_ms is not None:
-        return find_timestamp(
-            batch_view, header.append_time_ms, max_decompressed_bytes=max_decompressed_bytes
-        )
-    max_timestamp, offset_delta, *_ = kernel.scan_records(
-        batch.records_area(max_decompressed_bytes), header.record_count, header.base_timestamp
-    )
-    return header.base_offset + offset_delta, max_timestamp

@@ -13,7 +13,6 @@ from seglog.protocol.records import (
     estimate_size,
     find_timestamp,
     inspect_batch,
-    max_timestamp_record,
     rebuild_batch,
 )
 from support.record_strategies import record_lists
@@ -81,7 +80,8 @@ def test_search_by_time_misses_a_record(records: list[Any], codec: Codec, target
     stamps = [record[0] for record in records]
     hits = [(100 + index, stamp) for index, stamp in enumerate(stamps) if stamp >= target]
     assert find_timestamp(batch, target) == (hits[0] if hits else None)
-    assert max_timestamp_record(batch) == (100 + stamps.index(max(stamps)), max(stamps))
+    first_greatest = 100 + stamps.index(max(stamps))
+    assert find_timestamp(batch, max(stamps)) == (first_greatest, max(stamps))
     inspection = inspect_batch(memoryview(batch))
     assert inspection.max_timestamp_ms == max(stamps)
     assert not inspection.has_wrong_max_timestamp

@@ -3,7 +3,7 @@
 import pytest
 
 from seglog.protocol.compression import Codec
-from seglog.protocol.records import build_batch, find_timestamp, max_timestamp_record
+from seglog.protocol.records import build_batch, find_timestamp
 from seglog.protocol.types import TimestampType
 from support.batches import VECTORS, T
 
@@ -29,12 +29,6 @@ def test_a_record_below_the_log_start_is_found() -> None:
     assert find_timestamp(batch, T, from_offset=106) is None
 
 
-def test_the_last_of_several_maxima_is_found() -> None:
-    """LIST-3."""
-    batch = build_batch(OUT_OF_ORDER, base_offset=100, codec=Codec.SNAPPY)
-    assert max_timestamp_record(batch) == (102, T + 9)
-
-
 def test_the_time_of_the_client_is_found_in_a_stamped_batch() -> None:
     """LIST-11; the first record that is left may not be the first offset of the batch."""
     batch = build_batch(
@@ -47,9 +41,7 @@ def test_the_time_of_the_client_is_found_in_a_stamped_batch() -> None:
     assert find_timestamp(batch, T + 6) == (103, T + 1000)
     assert find_timestamp(batch, T + 6, from_offset=104) == (105, T + 1000)
     assert find_timestamp(batch, T + 1001) is None
-    assert max_timestamp_record(batch) == (103, T + 1000)
 
 
 def test_something_is_found_in_an_emptied_batch() -> None:
     assert find_timestamp(VECTORS["emptied by compaction"], 0) is None
-    assert max_timestamp_record(VECTORS["emptied by compaction"]) is None
