@@ -178,12 +178,16 @@ class Broker:
         logs = LogManager(config, self._file_system)
         catalog = logs.open()
         config = self._restore_dynamic(config, catalog)
+        workers.background.resize(config.background_threads)
         await self._load_logs(logs, config)
         self._parts.push_async_callback(self._stop_workers, workers)
         services = Services.build(
             config, self._clock, logs, catalog, workers, self._no_directory_left
         )
         self._services = services
+        services.config_listeners.append(
+            lambda changed: workers.background.resize(changed.background_threads)
+        )
         self._parts.callback(services.partitions.close)
         scheduler = await self._start_tasks(services)
         handlers = build_handlers(services)

@@ -252,6 +252,22 @@ async def test_changed_pace_of_the_cleaner_waits_for_a_restart(
             await looked.wait()
 
 
+async def test_changed_number_of_threads_changes_nothing(tmp_path: Path) -> None:
+    """background.threads is dynamic, and in force again after a restart."""
+    async with Broker(config_for(tmp_path, "background.threads=3")) as broker:
+        pool = broker.services.workers.background
+        assert pool.threads == 3
+        client = await connect(broker.port)
+        change = api.ConfigChange("background.threads", api_operation(0), "1")
+        resource = api.AlterConfigResource(resource_type(4), "0", [change])
+        response = await client.ask(api.AlterConfigsRequest([resource]))
+        assert response.resources[0].error is ErrorCode.NONE, response
+        assert pool.threads == 1
+        client.close()
+    async with Broker(config_for(tmp_path, "background.threads=3")) as broker:
+        assert broker.services.workers.background.threads == 1
+
+
 async def test_settings_that_mean_nothing_are_taken_in_silence(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
