@@ -11,6 +11,7 @@ from typing import Final
 
 from seglog.broker.app import Broker
 from seglog.broker.listeners.network import AddressUnavailableError
+from seglog.broker.runtime.descriptors import raise_descriptor_limit
 from seglog.broker.runtime.garbage import GarbageCollection
 from seglog.broker.service_manager import notify
 from seglog.broker.storage.errors import StorageError
@@ -36,6 +37,7 @@ def run_until_stopped(config: BrokerConfig, load_config: LoadConfig) -> int:
         load_config: reads it again, for SIGHUP.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    raise_descriptor_limit()
     if os.getpid() == _INIT_PROCESS:
         # In a container, processes that lost their parent become children of process 1. Ignored
         # ones are reaped by the kernel; the daemon has no children whose status it would miss.

@@ -1,6 +1,7 @@
 """``seglogd serve`` as a process: exit codes, signals, what it costs to start."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -69,6 +70,20 @@ def test_port_in_use_ends_in_a_traceback(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].startswith("seglogd: cannot listen at PLAINTEXT://")
     assert address in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_soft_limit_on_open_files_turns_clients_away(tmp_path: Path) -> None:
+    """C032: only the hard one counts."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with broker_process(
+        tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    ) as broker:
+        limits = Path(f"/proc/{broker.process.pid}/limits").read_text()
+        (line,) = [each for each in limits.splitlines() if each.startswith("Max open files")]
+        granted = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+        assert line.split()[3:5] == [granted, granted]
+        assert "event=descriptor-limit-raised from=64" in broker.log.read_text()
+        assert broker.stop() == 0
 
 
 def test_folder_in_use_ends_in_a_traceback(tmp_path: Path) -> None:
