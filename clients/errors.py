@@ -21,6 +21,7 @@
 Wire codes become exceptions in ``broker_error`` only.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -461,8 +462,16 @@ def broker_error(code: ErrorCode, message: str | None, about: str = "") -> Broke
     Args:
         code: anything but ``NONE``.
         message: the broker's sentence, if it sent one.
-        about: the topic, partition or resource concerned; it begins the text.
+        about: the topic, partition or resource concerned; it begins the text unless that has it.
     """
     kind = BROKER_ERRORS.get(code) or _RELATIVES.get(code) or BrokerError
     words = message or f"the broker answered {code.name}"
-    return kind(f"{about}: {words}" if about else words, code)
+    return kind(naming(about, words) if about else words, code)
+
+
+def naming(about: object, words: object) -> str:
+    """A text that says what it is about, once: ``about: words``, or the words if they name it."""
+    name, text = str(about), str(words)
+    if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text):
+        return text
+    return f"{name}: {text}"

@@ -20,6 +20,7 @@ from seglog.clients.errors import (
     NoCommittedOffsetError,
     OffsetOutOfRangeError,
     broker_error,
+    naming,
 )
 from seglog.clients.offsets import OffsetFinder, TimeSpec
 from seglog.clients.retry import Backoff
@@ -290,7 +291,7 @@ class Fetcher:
         if isinstance(error, BrokerError) and error.code.refreshes_metadata:
             self._cluster.refresh_soon()
         if error.retriable:
-            self._cluster.warn("consumer: %s: %s; trying again", state.partition, error)
+            self._cluster.warn("consumer: %s; trying again", naming(state.partition, error))
             self._retry_later(state)
         else:
             self._halt(state, error)

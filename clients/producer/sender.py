@@ -19,6 +19,7 @@ from seglog.clients.errors import (
     DeliveryTimeoutError,
     InvalidRecordError,
     broker_error,
+    naming,
 )
 from seglog.clients.producer.accumulator import PartitionQueue, RecordAccumulator
 from seglog.clients.producer.batch import Outcome, ProducerBatch
@@ -112,7 +113,9 @@ class Sender:
     def _give_up_expired(self) -> None:
         for batch in self._accumulator.expired(self._clock()):
             last_error = self._last_errors.get(batch.partition, self._last_introduction_error)
-            reason = f"; last error: {last_error}" if last_error is not None else ""
+            reason = ""
+            if last_error is not None:
+                reason = f"; last error: {str(last_error).removeprefix(f'{batch.partition}: ')}"
             error = DeliveryTimeoutError(
                 f"{batch.record_count} records for {batch.partition} not acknowledged within "
                 f"{self._config.delivery_timeout_ms} ms{reason}"
@@ -124,7 +127,7 @@ class Sender:
         self._identity.given_up(batch)
         self._accumulator.finish(batch, Outcome(error=error))
         self._note_failure(batch)
-        self._cluster.warn("producer: %s", error)
+        self._cluster.warn("producer: %s", naming(batch.partition, error))
 
     def _note_failure(self, batch: ProducerBatch) -> None:
         self.failed.append(batch)
@@ -355,7 +358,7 @@ class Sender:
             self.give_up(batch, error)
             return 0.0
         self._last_errors[batch.partition] = error
-        self._cluster.warn("producer: %s: %s; trying again", batch.partition, error)
+        self._cluster.warn("producer: %s; trying again", naming(batch.partition, error))
         batch.attempts += 1
         return self._clock() + self._backoff.delay_s(batch.attempts)
 

@@ -32,6 +32,14 @@ def test_people_can_catch_what_they_handle():
     assert relative.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+def test_a_text_says_what_it_is_about_once():
+    words = "there is no partition t-1"
+    assert str(errors.broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, words, "t-1")) == words
+    assert errors.naming(TopicPartition("t", 1), f"t-1: {words}") == f"t-1: {words}"
+    assert errors.naming(TopicPartition("t", 1), "t-10 is full") == "t-1: t-10 is full"
+    assert errors.naming("t.a", "not.t.a, nor t.a.b") == "t.a: not.t.a, nor t.a.b"
+
+
 def test_python_programs_may_catch_the_built_in_kinds():
     assert issubclass(errors.DeliveryTimeoutError, TimeoutError)
     assert issubclass(errors.BrokerUnreachableError, ConnectionError)

@@ -14,6 +14,7 @@ from seglog.clients import (
 )
 from seglog.clients.errors import (
     AuthorizationError,
+    ClientError,
     OutOfOrderSequenceError,
     UnknownProducerIdError,
 )
@@ -76,6 +77,21 @@ async def test_order_is_kept_when_batches_are_tried_again(broker, code):
     assert times == []
     assert stored(broker, partition=1) == values
     assert offsets == list(range(60))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INVALID_RECORD])
+async def test_a_warning_names_the_partition_once(broker, code, caplog):
+    """Whether it is tried again, given up at once, or given up because time is up."""
+    broker.create("topic", 1)
+    broker.script = lambda request: refuse(request, code, [1])
+    options = {"delivery_timeout_ms": 40, "linger_ms": 0, **FAST, "retry_backoff_ms": 2}
+    async with AsyncProducer(broker.address, **options) as producer:
+        future = await producer.send("topic", b"value")
+        with pytest.raises(ClientError) as failure:
+            await future
+    assert str(failure.value).count("topic-0") == 1
+    assert caplog.messages
+    assert {message.count("topic-0") for message in caplog.messages} == {1}
 
 
 async def test_order_is_kept_when_the_connection_breaks_under_a_request(broker):
