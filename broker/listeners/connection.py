@@ -86,11 +86,6 @@ class Connection:
         return self._pipeline is None or self._pipeline.is_idle
 
     @property
-    def dialect_name(self) -> str:
-        """The dialect spoken, "" while unknown."""
-        return self._dialect.name if self._dialect else ""
-
-    @property
     def software(self) -> tuple[str, str]:
         """Name and version of the client's program, as far as it has told."""
         return self._dialect.software if self._dialect else ("", "")

@@ -89,11 +89,6 @@ class Network:
         self.listeners = [self._make_listener(each) for each in bound]
 
     @property
-    def connection_count(self) -> int:
-        """How many connections are open."""
-        return self._limits.total
-
-    @property
     def address(self) -> str:
         """Where clients of the first listener are told to connect."""
         first = self.listeners[0]

@@ -11,10 +11,9 @@ class LoopLag:
 
     Attributes:
         last_seconds: the last delay that was seen.
-        total_seconds: all of them together; its rate is the share of time the loop is late.
     """
 
-    __slots__ = ("_due", "_loop", "_max_seconds", "_timer", "last_seconds", "total_seconds")
+    __slots__ = ("_due", "_loop", "_max_seconds", "_timer", "last_seconds")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -22,7 +21,6 @@ class LoopLag:
         self._max_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.last_seconds = 0.0
-        self.total_seconds = 0.0
 
     def start(self) -> None:
         """Begin to measure."""
@@ -43,6 +41,5 @@ class LoopLag:
     def _measure(self) -> None:
         lag = max(0.0, self._loop.time() - self._due)
         self.last_seconds = lag
-        self.total_seconds += lag
         self._max_seconds = max(self._max_seconds, lag)
         self.start()

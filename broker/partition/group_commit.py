@@ -96,11 +96,6 @@ class GroupCommit(Generic[TicketT]):
         self._is_scheduled = False
         self._failure: BaseException | None = None
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a sync runs or is asked for."""
-        return self._running is not None or self._next is not None
-
     def commit(self) -> "asyncio.Future[None]":
         """The same as ``flush``, for an append whose answer waits for it."""
         self._counters.grouped_appends += 1

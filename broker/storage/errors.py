@@ -7,7 +7,6 @@ Every error carries the wire code that a client is answered with and the values 
     |   +-- MissingFileError        a file or directory that should exist does not
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
     |   +-- NoDescriptorError       the process may open no further file; the same holds
-    +-- LogDirOfflineError          the directory failed before and is not used any more
     +-- LockedError                 another process holds the directory
     +-- CorruptFileError            content that breaks its format
     |   +-- CorruptIndexError       an offset, time or transaction index; can be rebuilt
@@ -18,7 +17,6 @@ Every error carries the wire code that a client is answered with and the values 
     |   +-- IndexOverflowError      an offset or position that does not fit into 31 bits
     +-- SegmentOverflowError        a data file whose offsets span more than 2^31-1
     +-- OffsetOutOfRangeError       OFFSET_OUT_OF_RANGE
-    +-- InconsistentTopicIdError    INCONSISTENT_TOPIC_ID
     +-- InvalidTopicNameError       INVALID_TOPIC_EXCEPTION
     +-- InvalidDirectoryNameError   a folder in a log dir that is no partition
 """
@@ -71,15 +69,6 @@ class DiskFullError(StorageError):
 
 class NoDescriptorError(DiskFullError):
     """The process, or the system, has no descriptor left; says nothing about the disk."""
-
-
-class LogDirOfflineError(StorageError):
-    """The log directory failed before; its partitions are not served until a restart."""
-
-    def __init__(self, directory: str, reason: str) -> None:
-        super().__init__(f"log directory {directory} is offline: {reason}")
-        self.directory = directory
-        self.reason = reason
 
 
 class LockedError(StorageError):
@@ -162,20 +151,6 @@ class OffsetOutOfRangeError(StorageError):
         self.offset = offset
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-
-
-class InconsistentTopicIdError(StorageError):
-    """The folder belongs to another topic of the same name."""
-
-    code: ClassVar[ErrorCode] = ErrorCode.INCONSISTENT_TOPIC_ID
-
-    def __init__(self, directory: str, expected: bytes, found: bytes) -> None:
-        super().__init__(
-            f"{directory} has the topic id {found.hex()}, but {expected.hex()} is expected"
-        )
-        self.directory = directory
-        self.expected = expected
-        self.found = found
 
 
 class InvalidTopicNameError(StorageError):

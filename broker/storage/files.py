@@ -45,10 +45,6 @@ class FileSystem(Protocol):
         """A mapped file; with ``create`` it is made, sparse, ``max_bytes`` cut to whole entries."""
         ...
 
-    def create_file(self, path: str) -> None:
-        """Makes an empty file if it does not exist."""
-        ...
-
     def replace_atomically(self, path: str, content: bytes) -> None:
         """Puts ``content`` under ``path``: after a crash the old or the new content is there."""
         ...
@@ -164,12 +160,6 @@ class OsFileSystem:
             except OSError as error:
                 raise error_from_os("create", path, error) from error
         return mapped
-
-    def create_file(self, path: str) -> None:
-        try:
-            self._create(path, 0)
-        except OSError as error:
-            raise error_from_os("create", path, error) from error
 
     def _create(self, path: str, size: int) -> None:
         self._pool.with_room(lambda: self._calls.create(path, size))

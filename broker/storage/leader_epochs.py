@@ -42,11 +42,6 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else NO_LEADER_EPOCH
 
     @property
-    def latest_entry(self) -> EpochEntry | None:
-        """The newest epoch with its start, None if there is none."""
-        return self._entries[-1] if self._entries else None
-
-    @property
     def earliest_entry(self) -> EpochEntry | None:
         """The oldest epoch with its start, None if there is none."""
         return self._entries[0] if self._entries else None

@@ -379,11 +379,6 @@ class Log:
 
     # ---- flushing
 
-    @property
-    def unflushed_records(self) -> int:
-        """How many offsets are not known to be on disk."""
-        return self.offsets.log_end - self.offsets.recovery_point
-
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether records have waited for ``flush.ms`` (FLUSH-1)."""
         return self._flusher.is_due(now_ms, self.config.flush_ms)

@@ -15,7 +15,6 @@ from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
     CorruptFileError,
     FileError,
-    LogDirOfflineError,
     MissingFileError,
     StorageError,
 )
@@ -67,11 +66,6 @@ class LogDir:
     def is_online(self) -> bool:
         """Whether it is in use."""
         return self.offline_reason is None
-
-    def check_online(self) -> None:
-        """Raise ``LogDirOfflineError`` if the directory has failed."""
-        if self.offline_reason is not None:
-            raise LogDirOfflineError(self.path, self.offline_reason)
 
     def lock(self) -> None:
         """Make the directory if it is missing, and lock it.

@@ -44,8 +44,6 @@ class LogHousekeeping:
         free_bytes_of: free space of a directory's file system, by path.
 
     Attributes:
-        leaves_compacted_logs: whether somebody else, the log cleaner, applies the retention rules
-            to compacted logs, so that a pass leaves them out (RET-8, RET-14).
         deleted_segments: how many segments have left their logs since the start, by the rule that
             said so.
         deleted_bytes: their size.
@@ -60,7 +58,6 @@ class LogHousekeeping:
         config: BrokerConfig,
         free_bytes_of: Callable[[str], int],
     ) -> None:
-        self.leaves_compacted_logs = False
         self.deleted_segments: Counter[str] = Counter()
         self.deleted_bytes: Counter[str] = Counter()
         self._file_system = file_system
@@ -94,7 +91,7 @@ class LogHousekeeping:
         plan = RetentionPlan()
         for topic in topics:
             logs = self._registry.of_topic(topic)
-            if not logs or (self.leaves_compacted_logs and logs[0].config.compacts):
+            if not logs:
                 continue
             plan.add_own_rules(logs, now_ms)
             limit_bytes = logs[0].config.retention_bytes_total

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from seglog.broker.errors import RequestError, describe_error
-from seglog.broker.storage.errors import DiskFullError, LogDirOfflineError, OffsetOutOfRangeError
+from seglog.broker.storage.errors import DiskFullError, FileError, OffsetOutOfRangeError
 from seglog.config import ConfigError
 from seglog.protocol.errors import ErrorCode, RecordError
 
@@ -14,7 +14,7 @@ from seglog.protocol.errors import ErrorCode, RecordError
         (RecordError(ErrorCode.INVALID_TIMESTAMP, "too old"), ErrorCode.INVALID_TIMESTAMP),
         (RequestError(ErrorCode.INVALID_REQUEST, "twice"), ErrorCode.INVALID_REQUEST),
         (DiskFullError("append to", "x.log", "full"), ErrorCode.KAFKA_STORAGE_ERROR),
-        (LogDirOfflineError("/data", "broken"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (FileError("sync", "/data", "broken"), ErrorCode.KAFKA_STORAGE_ERROR),
         (OffsetOutOfRangeError(9, 0, 5), ErrorCode.OFFSET_OUT_OF_RANGE),
         (ConfigError("a.b=1: no", "a.b"), ErrorCode.INVALID_CONFIG),
     ],

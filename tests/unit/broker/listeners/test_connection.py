@@ -211,7 +211,7 @@ async def test_connection_lost_while_answering_gives_its_buffer_away() -> None:
 
     def handle(request: Any, _context: Any) -> Any:
         held.append(request.partitions[0].records)
-        (connection,) = (one for one in listener.connections if one.dialect_name)
+        (connection,) = (one for one in listener.connections if one.software[0])
         asyncio.get_running_loop().call_soon(connection.close, "test")
         return Pending(asyncio.get_running_loop().create_future(), holds_input=True)
 

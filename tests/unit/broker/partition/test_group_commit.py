@@ -138,4 +138,4 @@ async def test_failed_background_flush_needs_nobody_to_look_at_it(setup: Setup) 
     flushed = asyncio.Event()
     setup.commit.flush_below(1).add_done_callback(lambda _: flushed.set())
     await flushed.wait()
-    assert not setup.commit.is_busy
+    assert setup.commit._running is None

@@ -98,7 +98,6 @@ def test_empty_cache_knows_an_epoch(file: LeaderEpochCheckpointFile) -> None:
     cache = LeaderEpochCache(file)
     assert cache.end_offset_for(0, 5) == UNDEFINED_EPOCH_END
     assert cache.latest_epoch == -1
-    assert cache.latest_entry is None
     assert cache.earliest_entry is None
     assert cache.epoch_for_offset(0) is None
     assert not cache.truncate_from_end(0)
