@@ -25,7 +25,7 @@ from seglog.broker.listeners.offered import api_keys_of
 from seglog.broker.listeners.ops_http import OpsHttp
 from seglog.broker.metrics.loop_lag import LoopLag
 from seglog.broker.metrics.loop_load import LoopLoad
-from seglog.broker.ops import OpsPages, sources_of
+from seglog.broker.ops import OpsPages, sources_of, troubles_of
 from seglog.broker.runtime.clock import Clock, SystemClock
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
 from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
@@ -210,6 +210,7 @@ class Broker:
         load.start()
         self._parts.callback(load.stop)
         pages.sources += sources_of(network, services, coordination, load)
+        pages.troubles = partial(troubles_of, services)
 
     async def _start_http(self, pages: OpsPages) -> None:
         address = self._config.metrics_listener

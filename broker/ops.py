@@ -31,6 +31,7 @@ from seglog.broker.metrics.network_families import (
     traffic_families,
 )
 from seglog.broker.metrics.process_families import disk_families
+from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.status import BrokerStatus
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
 
@@ -49,10 +50,12 @@ class OpsPages:
 
     Attributes:
         sources: what ``/metrics`` is made of; parts of the broker are added as they come up.
+        troubles: finds what does not work although requests are served, a line each.
     """
 
     def __init__(self, status: BrokerStatus, loop_lag: LoopLag, run: RunInThread) -> None:
         self.sources: list[FamilySource] = [self._own_families]
+        self.troubles: Callable[[], list[str]] = list
         self._status = status
         self._loop_lag = loop_lag
         self._metrics = MetricsPage(self._read, run)
@@ -65,20 +68,32 @@ class OpsPages:
         return [family for source in self.sources for family in source()]
 
     async def _show_metrics(self, request: HttpRequest) -> HttpAnswer:
-        body = await self._metrics.render(compressed=request.accepts_gzip)
+        try:
+            body = await self._metrics.render(compressed=request.accepts_gzip)
+        except WorkersStoppedError:
+            return HttpAnswer(_UNAVAILABLE, b"the broker is stopping\n")
         return HttpAnswer(_OK, body, CONTENT_TYPE, "gzip" if request.accepts_gzip else "")
 
     async def _health(self, _request: HttpRequest) -> HttpAnswer:
         """Alive: the event loop runs, also during recovery; not so once nothing can be served."""
         if self._status.failure is not None:
             return HttpAnswer(_UNAVAILABLE, f"{self._status.failure}\n".encode())
-        return HttpAnswer(_OK, b"ok\n")
+        return self._well("ok")
 
     async def _ready(self, _request: HttpRequest) -> HttpAnswer:
         """Ready: recovery is done and requests are served."""
         if self._status.is_ready:
-            return HttpAnswer(_OK, b"ready\n")
-        return HttpAnswer(_UNAVAILABLE, f"{self._status.state.name.lower()}\n".encode())
+            return self._well("ready")
+        reason = self._status.failure or self._status.state.name.lower()
+        return HttpAnswer(_UNAVAILABLE, f"{reason}\n".encode())
+
+    def _well(self, word: str) -> HttpAnswer:
+        """A word, and what is not well: no reason for a restart, nor for sending clients away.
+
+        There is nobody else to send them to, and reading goes on.
+        """
+        lines = [word, *self.troubles()]
+        return HttpAnswer(_OK, ("\n".join(lines) + "\n").encode())
 
     def _own_families(self) -> list[Family]:
         status, lag = self._status, self._loop_lag
@@ -99,6 +114,19 @@ class OpsPages:
                 lag.take_max_seconds()
             ),
         ]
+
+
+def troubles_of(services: Services) -> list[str]:
+    """Data directories that do not take records."""
+    troubles = []
+    for log_dir in services.logs.log_dirs:
+        if log_dir.offline_reason is not None:
+            troubles.append(f"log.dirs={log_dir.path} is offline: {log_dir.offline_reason}")
+        elif log_dir.refuses_writes is not None:
+            troubles.append(f"log.dirs={log_dir.path} refuses records: {log_dir.refuses_writes}")
+        elif log_dir in services.partitions.full_directories:
+            troubles.append(f"log.dirs={log_dir.path} has no room for records")
+    return troubles
 
 
 def sources_of(
@@ -169,7 +197,8 @@ def _log_dirs(services: Services) -> list[LogDirFigures]:
     figures = []
     for log_dir in services.logs.log_dirs:
         total, free = _space_of(log_dir.path) if log_dir.is_online else (None, None)
-        figures.append(LogDirFigures(log_dir.path, total, free))
+        refuses = log_dir.refuses_writes is not None
+        figures.append(LogDirFigures(log_dir.path, total, free, refuses))
     return figures
 
 

@@ -71,6 +71,7 @@ class LogDirFigures(NamedTuple):
     path: str
     total_bytes: int | None
     free_bytes: int | None
+    refuses_records: bool = False
 
 
 def topic_families(counters: BrokerCounters, *, per_topic: bool = True) -> list[Family]:
@@ -158,13 +159,17 @@ def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:
     offline = 0
     total = gauge("seglog_log_dir_total_bytes", "Size of the file system.", "path")
     free = gauge("seglog_log_dir_free_bytes", "Free for the broker.", "path")
+    refusing = gauge(
+        "seglog_log_dir_refuses_records", "Whether a limit on space is exceeded.", "path"
+    )
     for log_dir in log_dirs:
         if log_dir.total_bytes is None or log_dir.free_bytes is None:
             offline += 1
         else:
             total.add(log_dir.total_bytes, log_dir.path)
             free.add(log_dir.free_bytes, log_dir.path)
+            refusing.add(int(log_dir.refuses_records), log_dir.path)
     failed = gauge(
         "kafka_log_logmanager_offlinelogdirectorycount", "Data directories that failed."
     ).add(offline)
-    return [failed, total, free]
+    return [failed, total, free, refusing]

@@ -14,7 +14,7 @@ from seglog.broker.app import Broker
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.status import BrokerState
-from seglog.broker.storage.errors import LockedError, StorageError
+from seglog.broker.storage.errors import FileError, LockedError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.config import BrokerConfig, load_broker_config
 from seglog.protocol import api
@@ -223,6 +223,46 @@ async def test_last_disk_fails_unnoticed(tmp_path: Path) -> None:
         assert await broker.failed == "all gone"
         assert await http(broker, "/healthz") == (503, "all gone\n")
         assert (await http(broker, "/readyz"))[0] == 503
+
+
+async def test_failing_directories_look_well(tmp_path: Path) -> None:
+    """Ready, as the others are served; the pages and metrics say what is not."""
+    dirs = f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'},{tmp_path / 'c'}"
+    async with Broker(config_for(tmp_path, dirs)) as broker:
+        services = broker.services
+        offline, refusing, full = services.logs.log_dirs
+        services.partitions.job_failed(offline, FileError("sync", "x", "Input/output error"))
+        # A limit that is exceeded and nothing to delete.
+        limit = services.config.with_dynamic({"log.dir.free.bytes.min": str(2**62)})
+        services.change_config(limit)
+        await services.background.guard_disks()
+        full.refuses_writes = None
+        services.partitions.full_directories.add(full)
+        for path, word in (("/readyz", "ready"), ("/healthz", "ok")):
+            status, body = await http(broker, path)
+            lines = body.splitlines()
+            assert (status, lines[0]) == (200, word)
+            assert f"log.dirs={offline.path} is offline: " in lines[1]
+            assert "Input/output error" in lines[1]
+            assert f"log.dirs={refusing.path} refuses records: " in lines[2]
+            assert "log.dir.free.bytes.min" in lines[2]
+            assert lines[3:] == [f"log.dirs={full.path} has no room for records"]
+        _, page = await http(broker, "/metrics")
+        assert f'seglog_log_dir_refuses_records{{path="{refusing.path}"}} 1.0' in page
+        assert "kafka_log_logmanager_offlinelogdirectorycount 1.0" in page
+
+
+async def test_scrape_of_a_stop_is_a_defect(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While logs are flushed there are no threads any more to make text in."""
+    async with Broker(config_for(tmp_path)) as broker:
+        await broker.services.workers.stop(1)
+        broker.status.state = BrokerState.SHUTTING_DOWN
+        assert await http(broker, "/metrics") == (503, "the broker is stopping\n")
+        assert await http(broker, "/readyz") == (503, "shutting_down\n")
+        assert await http(broker, "/healthz") == (200, "ok\n")
+    assert "http-failed" not in caplog.text
 
 
 async def test_changed_limits_wait_for_a_restart(tmp_path: Path) -> None:

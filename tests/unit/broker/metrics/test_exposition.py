@@ -168,7 +168,7 @@ async def test_partition_series_are_mixed_up() -> None:
     series = await page_of(
         partition_families(partitions)
         + cluster_families(partitions, [TopicPartition("a", 2)], {"a": 3})
-        + log_dir_families([LogDirFigures("/d1", 100, 40), LogDirFigures("/d2", None, None)])
+        + log_dir_families([LogDirFigures("/d1", 100, 40, True), LogDirFigures("/d2", None, None)])
     )
     assert series["kafka_log_log_size{partition=1,topic=a}"] == 4096
     assert series["kafka_log_log_logstartoffset{partition=0,topic=a}"] == 5
@@ -182,6 +182,8 @@ async def test_partition_series_are_mixed_up() -> None:
     assert series["kafka_controller_kafkacontroller_offlinepartitionscount{}"] == 1
     assert series["kafka_log_logmanager_offlinelogdirectorycount{}"] == 1
     assert series["seglog_log_dir_free_bytes{path=/d1}"] == 40
+    assert series["seglog_log_dir_refuses_records{path=/d1}"] == 1
+    assert "seglog_log_dir_refuses_records{path=/d2}" not in series
 
 
 async def test_replicas_are_shown_better_than_they_are() -> None:
@@ -257,6 +259,7 @@ async def test_network_series_are_mixed_up() -> None:
     counters.count_closed("idle")
     counters.count_refused("max.connections")
     counters.count_rejected("http")
+    counters.count_refused_request("DescribeAcls", "UNSUPPORTED_VERSION")
     connection = SimpleNamespace(software=("", ""), queued_bytes=7, input_bytes_held=9)
     listener: Any = SimpleNamespace(name="PLAINTEXT", counters=counters, connections=[connection])
     series = await page_of(
@@ -277,6 +280,8 @@ async def test_network_series_are_mixed_up() -> None:
     refused = "seglog_connections_refused_total{limit=max.connections,listener=PLAINTEXT}"
     assert series[refused] == 1
     assert series["seglog_frames_rejected_total{listener=PLAINTEXT,reason=http}"] == 1
+    refused = "{error=UNSUPPORTED_VERSION,listener=PLAINTEXT,request=DescribeAcls}"
+    assert series[f"seglog_requests_refused_total{refused}"] == 1
     assert series["seglog_output_queued_bytes{listener=PLAINTEXT}"] == 7
 
 
