@@ -66,16 +66,26 @@ class Reply:
         parts: the encoded frame.
         error: what it says; NONE for a greeting.
         closes: the connection ends once the reply is sent.
+        operation: the name of what is refused; "" if that is a part of finding a common version.
+        version: of the refused request.
     """
 
-    __slots__ = ("closes", "error", "parts")
+    __slots__ = ("closes", "error", "operation", "parts", "version")
 
     def __init__(
-        self, parts: Sequence[Part], *, error: ErrorCode = ErrorCode.NONE, closes: bool = False
+        self,
+        parts: Sequence[Part],
+        *,
+        error: ErrorCode = ErrorCode.NONE,
+        closes: bool = False,
+        operation: str = "",
+        version: int = -1,
     ) -> None:
         self.parts = parts
         self.error = error
         self.closes = closes
+        self.operation = operation
+        self.version = version
 
 
 class ServerDialect(Protocol):

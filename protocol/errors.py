@@ -213,11 +213,19 @@ class SeglogError(Exception):
 
 
 class ProtocolError(SeglogError):
-    """Bytes that do not follow the protocol they claim to follow."""
+    """Bytes that do not follow the protocol they claim to follow.
+
+    Attributes:
+        reason: the kind of mistake, for logs and metrics.
+    """
+
+    reason = "malformed"
 
 
 class FrameTooLargeError(ProtocolError):
     """A frame whose announced size is outside the legal range."""
+
+    reason = "too-large"
 
 
 class RecordError(SeglogError):

@@ -23,7 +23,7 @@ from seglog.broker.listeners.pipeline import RequestPipeline
 from seglog.broker.listeners.receive_buffer import ReceiveBuffer
 from seglog.broker.listeners.services import ListenerServices
 from seglog.protocol.dialect import Reply, ServerDialect
-from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
+from seglog.protocol.errors import ProtocolError
 
 logger = logging.getLogger(__name__)
 
@@ -288,8 +288,7 @@ class Connection:
         start = received.start
         first_bytes = bytes(received.view[start : min(received.end, start + _FIRST_BYTES_SHOWN)])
         hint = "" if self._greeted() else hint_for(first_bytes)
-        too_large = isinstance(error, FrameTooLargeError)
-        reason = hint or ("too-large" if too_large else "malformed")
+        reason = hint or error.reason
         self._services.counters.count_rejected(reason)
         self._services.log_rejected(self.peer, reason, first_bytes, str(error))
         if self._state is not _State.CLOSED:
@@ -302,10 +301,14 @@ class Connection:
     # Answers
 
     def _say(self, reply: Reply) -> None:
-        self._output.put(reply.parts)
-        if reply.error is not ErrorCode.NONE:
-            self._services.counters.count_rejected(reply.error.name.lower().replace("_", "-"))
+        dialect, pipeline = self._dialect, self._pipeline
+        assert dialect is not None
+        assert pipeline is not None
+        pipeline.put_reply(reply)
+        if reply.operation:
+            self._services.refused(reply, self.peer, dialect.client_id)
         if reply.closes:
+            self._services.counters.count_rejected(reply.error.name.lower().replace("_", "-"))
             self._state = _State.FINISHING
             self._pause_reading()
 

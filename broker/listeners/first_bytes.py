@@ -18,6 +18,9 @@ _NATIVE_BIT: Final = 0x80
 _SIZE_BYTES: Final = 4
 _HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"PRI ", b"CONN")
 _TLS_HANDSHAKE: Final = b"\x16\x03"
+_SSH_START: Final = b"SSH-"
+_PROXY_STARTS: Final = (b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n")
+"""Versions 1 and 2 of what a load balancer puts before the bytes of a client."""
 
 
 class DialectChoice:
@@ -52,9 +55,13 @@ class DialectChoice:
 
 
 def hint_for(first_bytes: bytes) -> str:
-    """What a connection seems to speak that begins so: "http", "tls", or "" for no idea."""
+    """What a connection that begins so seems to speak: http, tls, ssh, proxy; "" for no idea."""
     if first_bytes[:4] in _HTTP_STARTS:
         return "http"
     if first_bytes[:2] == _TLS_HANDSHAKE:
         return "tls"
+    if first_bytes.startswith(_SSH_START):
+        return "ssh"
+    if first_bytes.startswith(_PROXY_STARTS):
+        return "proxy"
     return ""

@@ -14,7 +14,7 @@ from typing import Any
 from seglog.broker.api.context import Pending
 from seglog.broker.listeners.output import OutputQueue, length_of, release_part
 from seglog.broker.listeners.services import ListenerServices
-from seglog.protocol.dialect import Incoming, Part, ServerDialect
+from seglog.protocol.dialect import Incoming, Part, Reply, ServerDialect
 from seglog.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -23,11 +23,14 @@ _now_ns = time.monotonic_ns
 
 
 class _Slot:
-    """A request being worked on: since when, and its answer while others must leave first."""
+    """A request being worked on: since when, and its answer while others must leave first.
+
+    Of what the dialect answers by itself there is only the answer.
+    """
 
     __slots__ = ("incoming", "is_done", "parts", "started_ns")
 
-    def __init__(self, incoming: Incoming, started_ns: int) -> None:
+    def __init__(self, incoming: Any, started_ns: int) -> None:
         self.incoming = incoming
         self.started_ns = started_ns
         self.is_done = False
@@ -115,6 +118,15 @@ class RequestPipeline:
         else:
             elapsed_ns = self._answer(slot, result)
         self._services.requests.busy_ns += elapsed_ns
+
+    def put_reply(self, reply: Reply) -> None:
+        """Queue what the dialect itself has to say, behind the answers to earlier requests."""
+        if not self._row:
+            self._output.put(reply.parts)
+            return
+        slot = _Slot(reply, _now_ns())
+        self._row.append(slot)
+        self._put(slot, reply.parts)
 
     def cancel(self) -> None:
         """The connection is closed: cancel what is pending, let go of what will not be sent."""

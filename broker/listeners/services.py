@@ -13,6 +13,7 @@ from seglog.broker.listeners.receive_buffer import SharedBuffer
 from seglog.broker.metrics.network import NetworkCounters
 from seglog.broker.metrics.requests import RequestMetrics
 from seglog.config import BrokerConfig
+from seglog.protocol.dialect import Reply
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,20 @@ class ListenerServices:
             client_id, self.listener_name, self.advertised_host or host, self.advertised_port, peer
         )
 
+    def refused(self, reply: Reply, peer: str, client_id: str) -> None:
+        """Count a request that its dialect has refused, and say so at most once in a while."""
+        self.counters.count_refused_request(reply.operation, reply.error.name)
+        self._rejections.report(
+            "event=request-refused operation=%s version=%d error=%s listener=%s peer=%s "
+            'client_id="%s"',
+            reply.operation,
+            reply.version,
+            reply.error.name,
+            self.listener_name,
+            peer,
+            client_id,
+        )
+
     def log_rejected(self, peer: str, reason: str, first_bytes: bytes, message: str) -> None:
         """Say that a connection was ended for what it sent, at most once in a while."""
         hint = _HINTS.get(reason, "")
@@ -92,4 +107,6 @@ class ListenerServices:
 _HINTS = {
     "http": ' hint="an HTTP client; metrics and health are on the metrics.listener"',
     "tls": ' hint="a TLS client; this listener is plain text"',
+    "ssh": ' hint="an SSH client"',
+    "proxy": ' hint="a proxy that sends the PROXY protocol; switch that off"',
 }

@@ -10,6 +10,8 @@ class NetworkCounters:
         closed: closed connections by reason.
         refused: connections closed at once by the limit that they broke.
         rejected_frames: frames that closed their connection by what was wrong with them.
+        refused_requests: requests that were answered with a refusal, by operation and error; their
+            connections go on.
         bytes_in: bytes received.
         bytes_out: bytes sent.
         input_pauses: times that reading stopped because answers were waiting.
@@ -27,6 +29,7 @@ class NetworkCounters:
         "handler_failures",
         "input_pauses",
         "refused",
+        "refused_requests",
         "rejected_frames",
     )
 
@@ -36,6 +39,7 @@ class NetworkCounters:
         self.closed: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         self.rejected_frames: dict[str, int] = {}
+        self.refused_requests: dict[tuple[str, str], int] = {}
         self.bytes_in = 0
         self.bytes_out = 0
         self.input_pauses = 0
@@ -53,3 +57,8 @@ class NetworkCounters:
     def count_rejected(self, reason: str) -> None:
         """Count a frame that ended its connection."""
         self.rejected_frames[reason] = self.rejected_frames.get(reason, 0) + 1
+
+    def count_refused_request(self, operation: str, error: str) -> None:
+        """Count a request that was refused before any handler saw it."""
+        key = operation, error
+        self.refused_requests[key] = self.refused_requests.get(key, 0) + 1

@@ -154,13 +154,18 @@ def traffic_families(listeners: Iterable[ListenerView]) -> list[Family]:
             "seglog_frames_rejected", "Frames that ended a connection.", "listener", "reason"
         ),
     }
+    refused_requests = counter(
+        "seglog_requests_refused", "Requests refused unseen.", "listener", "request", "error"
+    )
     for listener in listeners:
         for attribute, family in simple.items():
             family.add(getattr(listener.counters, attribute), listener.name)
+        for labels, count in listener.counters.refused_requests.items():
+            refused_requests.add(count, listener.name, *labels)
         for attribute, family in by_reason.items():
             for reason, count in getattr(listener.counters, attribute).items():
                 family.add(count, listener.name, reason)
-    return [*simple.values(), *by_reason.values()]
+    return [*simple.values(), *by_reason.values(), refused_requests]
 
 
 def _error_name(code: int) -> str:

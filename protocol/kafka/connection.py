@@ -28,6 +28,7 @@ SIZE_BYTES: Final = 4
 _SMALLEST_HEADER: Final = 10
 _SOFTWARE_FIRST: Final = 3
 _SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_NOT_OFFERED: Final = ErrorCode.UNSUPPORTED_VERSION
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _HTTP_METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"PATC")
@@ -42,10 +43,14 @@ _pack_flexible_header = struct.Struct(">iiB").pack
 class UnsupportedApiError(ProtocolError):
     """A request whose answer its sender could not read; all that is left is to close.
 
+    Another layout than the expected one would be taken for something that nobody said.
+
     Args:
         api_key: the number of the operation.
         api_version: its version.
     """
+
+    reason = "unknown-operation"
 
     def __init__(self, api_key: int, api_version: int) -> None:
         super().__init__(f"API key {api_key} version {api_version} is not known")
@@ -138,7 +143,7 @@ class KafkaServerConnection:
         if form is None:
             if api_key == _API_VERSIONS:
                 return self._answer_api_versions(frame, position, version, correlation_id)
-            raise UnsupportedApiError(api_key, version)
+            return self._refuse_unserved(frame, position, (api_key, version), correlation_id)
         if form.has_flexible_request:
             position = _skip_tags(frame, position)
         operation = form.operation
@@ -178,10 +183,35 @@ class KafkaServerConnection:
         """Say that an operation or version is not offered, which the sender can read."""
         if not incoming.expects_response:
             raise UnsupportedApiError(incoming.api_key, incoming.form.version)
-        error = ErrorCode.UNSUPPORTED_VERSION
-        name = incoming.form.operation.request_message.__name__
-        text = f"{name} version {incoming.form.version} is not offered"
-        return Reply(list(self.encode_error(incoming, error, text)), error=error)
+        version = incoming.form.version
+        name = incoming.form.operation.request_message.__name__.removesuffix("Request")
+        parts = self.encode_error(incoming, _NOT_OFFERED, _refusal_text(name, version))
+        return Reply(parts, error=_NOT_OFFERED, operation=name, version=version)
+
+    def _refuse_unserved(
+        self, frame: memoryview, position: int, asked: tuple[int, int], correlation_id: int
+    ) -> Reply:
+        """Say the same of an operation that exists elsewhere only."""
+        # Few brokers ever meet one, and none should wait for all of their declarations to start.
+        from seglog.protocol.kafka import refusals
+
+        api_key, version = asked
+        refusable = refusals.find(api_key, version)
+        if refusable is None:
+            raise UnsupportedApiError(api_key, version)
+        if refusable.request is not None and version in refusable.request.flexible:
+            position = _skip_tags(frame, position)
+        name = refusable.name
+        body = refusable.encode(
+            frame, position, version, _NOT_OFFERED, _refusal_text(name, version)
+        )
+        flexible = version in refusable.response.flexible
+        return Reply(
+            _frame(body, correlation_id, flexible=flexible),
+            error=_NOT_OFFERED,
+            operation=name,
+            version=version,
+        )
 
     def _answer_api_versions(
         self, frame: memoryview, position: int, version: int, correlation_id: int
@@ -192,6 +222,7 @@ class KafkaServerConnection:
         again with one that is listed (KIP-511).
         """
         error = ErrorCode.NONE
+        operation = ""
         if version not in ApiVersionsRequest.versions:
             version, error = 0, ErrorCode.UNSUPPORTED_VERSION
         elif version >= _SOFTWARE_FIRST:
@@ -202,11 +233,14 @@ class KafkaServerConnection:
             if _SOFTWARE_PATTERN.fullmatch(name) and _SOFTWARE_PATTERN.fullmatch(release):
                 self.software = (name, release)
             else:
-                error = ErrorCode.INVALID_REQUEST
+                error, operation = ErrorCode.INVALID_REQUEST, "ApiVersions"
         answer: ApiVersionsResponse = self._offer.answer(error)
-        return Reply(
-            _frame(codec.encode(answer, version), correlation_id, flexible=False), error=error
-        )
+        parts = _frame(codec.encode(answer, version), correlation_id, flexible=False)
+        return Reply(parts, error=error, operation=operation, version=version)
+
+
+def _refusal_text(name: str, version: int) -> str:
+    return f"{name} version {version} is not offered"
 
 
 def _frame(parts: list[Part], correlation_id: int, *, flexible: bool) -> list[Part]:

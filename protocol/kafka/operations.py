@@ -86,7 +86,7 @@ class Offer:
             version,
             version in operation.request_message.flexible,
             version in operation.response_message.flexible,
-            api_key in self._offered and version >= operation.oldest_served,
+            api_key in self._offered and version in operation.served,
         )
         return form
 
@@ -99,10 +99,12 @@ class Offer:
         )
 
     def _build_table(self) -> list[ApiVersion]:
-        ranges = {key: OPERATION_OF_KEY[key].versions for key in self._offered}
+        ranges = {key: OPERATION_OF_KEY[key].served for key in self._offered}
         ranges[ApiKey.API_VERSIONS] = ApiVersionsRequest.versions
-        # Produce is listed from version 0 on although versions 0 to 2 are refused: older librdkafka
-        # takes their absence for "no compression" (KAFKA-18659).
+        if ApiKey.PRODUCE in ranges:
+            # It is listed from version 0 on although versions 0 to 2 are refused: older librdkafka
+            # takes their absence for "no compression" (KAFKA-18659).
+            ranges[ApiKey.PRODUCE] = OPERATION_OF_KEY[ApiKey.PRODUCE].versions
         return [
             ApiVersion(api_key=key, min_version=ranges[key].first, max_version=ranges[key].last)
             for key in sorted(ranges)

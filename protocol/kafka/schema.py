@@ -140,6 +140,11 @@ def int64(versions: str, **options: Any) -> Any:
     return field("int64", versions, **options)
 
 
+def float64(versions: str, **options: Any) -> Any:
+    """Eight bytes, IEEE 754."""
+    return field("float64", versions, **options)
+
+
 def string(versions: str, **options: Any) -> Any:
     """UTF-8 behind its length."""
     return field("string", versions, **options)
@@ -173,7 +178,8 @@ def nested(element: "type[Struct]", versions: str, **options: Any) -> Any:
 @dataclass_transform(
     kw_only_default=True,
     field_specifiers=(
-        field, boolean, int8, int16, int32, int64, string, binary, uuid, records, array, nested,
+        field, boolean, int8, int16, int32, int64, float64, string, binary, uuid, records, array,
+        nested,
     ),
 )  # fmt: skip
 class StructType(type):
@@ -220,23 +226,36 @@ class Struct(metaclass=StructType):
         return f"{type(self).__name__}({values})"
 
 
+class Undeclared(Struct):
+    """What arrays and nested structs hold that are always empty or null in what we send.
+
+    A refusal needs the fields up to there, and not what it never sends.
+    """
+
+
 class Message(Struct):
     """A struct that is sent or stored on its own.
 
     Class arguments:
         versions: the versions that can be coded.
+        served: of a request, the versions that are answered with more than a refusal; all of
+            ``versions`` if left out.
         flexible: the versions with compact lengths and tagged blocks.
         api_key: the number of the operation; for a key of an internal topic the type of record.
     """
 
     api_key: ClassVar[int]
     versions: ClassVar[VersionRange]
+    served: ClassVar[VersionRange]
     flexible: ClassVar[VersionRange]
 
-    def __init_subclass__(cls, *, versions: str, flexible: str = "", api_key: int = -1) -> None:
+    def __init_subclass__(
+        cls, *, versions: str, flexible: str = "", served: str = "", api_key: int = -1
+    ) -> None:
         super().__init_subclass__()
         cls.api_key = api_key
         cls.versions = version_range(versions)
+        cls.served = version_range(served or versions)
         cls.flexible = version_range(flexible)
 
 

@@ -82,7 +82,7 @@ class NativeServer:
             or not operation.oldest_version <= api_version <= operation.newest_version
         ):
             message = f"operation {api_key} version {api_version} is not supported"
-            return _refusal(correlation_id, ErrorCode.UNSUPPORTED_VERSION, message)
+            return _refusal(header, ErrorCode.UNSUPPORTED_VERSION, message)
         request: Any = None
         if api_key == _PRODUCE:
             request = hot_path.unpack_produce(header, view, records_start, end)
@@ -94,7 +94,7 @@ class NativeServer:
                 request = operation.request.unpack(header[REQUEST_FIELDS_START:], cursor)
                 cursor.finish()
             except ProtocolError as error:
-                return _refusal(correlation_id, ErrorCode.INVALID_REQUEST, str(error))
+                return _refusal(header, ErrorCode.INVALID_REQUEST, str(error))
         incoming = IncomingRequest(api_key, api_version, correlation_id, request)
         if api_key == _PRODUCE and request.acks == 0:
             incoming.expects_response = False
@@ -136,5 +136,10 @@ class NativeServer:
         return Reply([handshake.encode_server_hello(answer)], error=error, closes=not version)
 
 
-def _refusal(correlation_id: int, error: ErrorCode, message: str) -> Reply:
-    return Reply(build_frame([correlation_id, int(error), message]), error=error)
+def _refusal(header: list[Any], error: ErrorCode, message: str) -> Reply:
+    api_key, version, correlation_id = header[:REQUEST_FIELDS_START]
+    known = OPERATION_OF_KEY.get(api_key)
+    # Numbers that nobody knows are one name: a metric must not grow with what strangers send.
+    name = known.key.name.title().replace("_", "") if known else "Unknown"
+    parts = build_frame([correlation_id, int(error), message])
+    return Reply(parts, error=error, operation=name, version=version)

@@ -488,6 +488,31 @@ def test_what_nobody_knows_ends_the_connection_with_a_line_in_the_log(
         assert wire.ask(metadata.MetadataRequest(topics=None), 9, metadata.MetadataResponse)
 
 
+@pytest.mark.parametrize(
+    ("key", "version", "name", "error_at"),
+    [
+        (17, 1, "SaslHandshake", 4), (29, 1, "DescribeAcls", 8),
+        (68, 1, "ConsumerGroupHeartbeat", 9),
+        (46, 0, "ListPartitionReassignments", 9), (9, 0, "OffsetFetch", -1),
+    ],
+)  # fmt: skip
+def test_what_is_not_offered_is_said_and_counted(
+    broker: MeasuredBroker, key: int, version: int, name: str, error_at: int
+) -> None:
+    """C042: an operation that is not there and a version of long ago; the connection goes on."""
+    labels = {"listener": "PLAINTEXT", "request": name, "error": "UNSUPPORTED_VERSION"}
+    body = b"\0\1g" + struct.pack(">ih1sii", 1, 1, b"t", 1, 0) if key == 9 else b"\0\0\0\0"
+    with KafkaWire(broker.port) as wire:
+        send_raw(wire, key, version, 9, (b"\0" if key in (46, 68) else b"") + body)
+        frame = receive_frame(wire)
+        assert struct.unpack_from(">i", frame)[0] == 9
+        where = error_at if error_at >= 0 else len(frame) - 2
+        assert struct.unpack_from(">h", frame, where)[0] == 35
+        assert wire.ask(metadata.MetadataRequest(topics=None), 9, metadata.MetadataResponse)
+    assert broker.metric("seglog_requests_refused_total", **labels) == 1
+    assert log_lines(broker.process, "event=request-refused operation=")
+
+
 def test_the_table_lists_nothing_that_is_not_there(broker: MeasuredBroker) -> None:
     """C042: every listed version is answered, in a layout that decodes, never with 35."""
     with KafkaWire(broker.port) as wire:
@@ -496,8 +521,8 @@ def test_the_table_lists_nothing_that_is_not_there(broker: MeasuredBroker) -> No
         if entry.api_key == 18:
             continue
         operation = OPERATION_OF_KEY[entry.api_key]
-        first = 3 if entry.api_key == 0 else entry.min_version
-        for version in range(first, entry.max_version + 1):
+        assert entry.max_version == operation.served.last
+        for version in operation.served.versions():
             with KafkaWire(broker.port) as wire:
                 request = operation.request_message()
                 if entry.api_key == 0:
@@ -509,6 +534,7 @@ def test_the_table_lists_nothing_that_is_not_there(broker: MeasuredBroker) -> No
 def test_fifty_requests_at_once_are_answered_in_their_order(broker: MeasuredBroker) -> None:
     """C042: produce, fetch that waits, metadata and refusals, all sent before the first answer."""
     broker.admin.create_topic("piped", partitions=1)
+    broker.admin.create_topic("silent", partitions=1)
     with KafkaWire(broker.port) as wire:
         kinds: list[int] = []
         for number in range(50):
@@ -521,14 +547,17 @@ def test_fifty_requests_at_once_are_answered_in_their_order(broker: MeasuredBrok
                     )
                 case 1:
                     wire.send(
-                        wire.fetch_request("piped", 1000, max_wait_ms=30, min_bytes=1), wire.FETCH
+                        wire.fetch_request("silent", 0, max_wait_ms=30, min_bytes=1), wire.FETCH
                     )
                 case 2:
                     wire.send(metadata.MetadataRequest(topics=None), 9)
                 case 3:
                     wire.send(wire.fetch_request("piped", 0), wire.FETCH)
-                case _:
+                case 4 if number % 2:
                     wire.send(api_versions.ApiVersionsRequest(), 2)
+                case _:
+                    wire._correlation_id += 1
+                    send_raw(wire, 29, 1, wire._correlation_id, b"an ACL")
             kinds.append(number)
         found = [struct.unpack_from(">i", receive_frame(wire))[0] for _ in kinds]
     assert found == list(range(1, 51))

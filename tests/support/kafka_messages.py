@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from seglog.protocol.kafka import messages
-from seglog.protocol.kafka.schema import FIXED_FORMATS, Field, Message, Struct
+from seglog.protocol.kafka.schema import FIXED_FORMATS, Field, Message, Struct, Undeclared
 
 INTEGER_BOUNDS = {
     "int8": (-128, 127),
@@ -40,6 +40,8 @@ def random_message(kind: type[Struct], version: int, source: random.Random) -> A
 
 def random_value(each: Field, version: int, source: random.Random) -> Any:
     """A value that the field may have in ``version``."""
+    if each.element is Undeclared:
+        return None if each.kind == "struct" or each.default is None else []
     if version in each.nullable and source.random() < 0.2:
         return None
     if each.kind != "array":
@@ -62,6 +64,8 @@ def _random_plain(
         return source.choice(TEXTS)
     if kind == "uuid":
         return source.randbytes(16)
+    if kind == "float64":
+        return source.uniform(-1e9, 1e9)
     if kind in ("binary", "records"):
         return source.randbytes(source.choice((0, 1, 61, 126, 127, 128, 500)))
     assert kind in FIXED_FORMATS

@@ -38,7 +38,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig, "0+")
 
 
-class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
+class CreateTopicsRequest(Message, api_key=19, versions="0-7", flexible="5+", served="2-7"):
     """Creates topics."""
 
     topics: list[CreatableTopic] = array(CreatableTopic, "0+")
@@ -71,7 +71,7 @@ class CreatableTopicResult(Struct):
     )
 
 
-class CreateTopicsResponse(Message, api_key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):
     """One result a topic."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)

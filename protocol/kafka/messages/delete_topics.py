@@ -19,7 +19,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = uuid("6+", default=ZERO_UUID)
 
 
-class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+", served="1-6"):
     """Deletes topics; by id only from version 6 on."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
@@ -36,7 +36,7 @@ class DeletableTopicResult(Struct):
     error_message: str | None = string("5+", default=None, nullable="5+", ignorable=True)
 
 
-class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Message, api_key=20, versions="0-6", flexible="4+"):
     """One result a topic."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)

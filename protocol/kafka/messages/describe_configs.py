@@ -20,7 +20,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array("string", "0+", nullable="0+")
 
 
-class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+", served="1-4"):
     """Reads configurations; null keys means all of them."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")
@@ -42,6 +42,7 @@ class DescribeConfigsResourceResult(Struct):
     name: str = string("0+")
     value: str | None = string("0+", nullable="0+")
     read_only: bool = boolean("0+")
+    is_default: bool = boolean("0", default=False)
     config_source: int = int8("1+", default=-1, ignorable=True)
     is_sensitive: bool = boolean("0+")
     synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+", ignorable=True)
@@ -59,7 +60,7 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult, "0+")
 
 
-class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Message, api_key=32, versions="0-4", flexible="4+"):
     """One result a resource."""
 
     throttle_time_ms: int = int32("0+")

@@ -19,7 +19,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = array("int32", "0+")
 
 
-class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(Message, api_key=35, versions="0-5", flexible="2+", served="1-5"):
     """Asks how much each data directory holds; null topics means all of them."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, "0+", nullable="0+")
@@ -52,7 +52,7 @@ class DescribeLogDirsResult(Struct):
     is_cordoned: bool = boolean("5+", default=False, ignorable=True)
 
 
-class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(Message, api_key=35, versions="0-5", flexible="2+"):
     """One result a data directory."""
 
     throttle_time_ms: int = int32("0+")

@@ -15,7 +15,7 @@ from seglog.protocol.kafka.schema import (
     string,
     uuid,
 )
-from seglog.protocol.types import INT32_MAX
+from seglog.protocol.types import INT32_MAX, INT64_MAX
 
 
 class ReplicaState(Struct):
@@ -35,6 +35,7 @@ class FetchPartition(Struct):
     log_start_offset: int = int64("5+", default=-1, ignorable=True)
     partition_max_bytes: int = int32("0+")
     replica_directory_id: bytes = uuid("17+", default=ZERO_UUID, ignorable=True, tag=0)
+    high_watermark: int = int64("18+", default=INT64_MAX, ignorable=True, tag=1)
 
 
 class FetchTopic(Struct):
@@ -53,8 +54,8 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array("int32", "7+")
 
 
-class FetchRequest(Message, api_key=1, versions="4-17", flexible="12+"):
-    """Reads record batches, within a session or without."""
+class FetchRequest(Message, api_key=1, versions="0-18", flexible="12+", served="4-17"):
+    """Reads record batches, within a session or without; version 18 is of controllers only."""
 
     cluster_id: str | None = string("12+", default=None, nullable="12+", ignorable=True, tag=0)
     replica_id: int = int32("0-14", default=-1)
@@ -133,7 +134,7 @@ class NodeEndpoint(Struct):
     rack: str | None = string("16+", default=None, nullable="16+")
 
 
-class FetchResponse(Message, api_key=1, versions="4-17", flexible="12+"):
+class FetchResponse(Message, api_key=1, versions="0-18", flexible="12+"):
     """The batches that were found; the error is about the session."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)

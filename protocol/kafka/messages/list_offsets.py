@@ -18,6 +18,7 @@ class ListOffsetsPartition(Struct):
     partition_index: int = int32("0+")
     current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
     timestamp: int = int64("0+")
+    max_num_offsets: int = int32("0", default=1)
 
 
 class ListOffsetsTopic(Struct):
@@ -27,7 +28,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 
 
-class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
+class ListOffsetsRequest(Message, api_key=2, versions="0-11", flexible="6+", served="1-11"):
     """Looks up offsets by time."""
 
     replica_id: int = int32("0+")
@@ -41,6 +42,7 @@ class ListOffsetsPartitionResponse(Struct):
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
+    old_style_offsets: list[int] = array("int64", "0", default=())
     timestamp: int = int64("1+", default=-1)
     offset: int = int64("1+", default=-1)
     leader_epoch: int = int32("4+", default=-1)
@@ -53,7 +55,7 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
 
 
-class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
+class ListOffsetsResponse(Message, api_key=2, versions="0-11", flexible="6+"):
     """One result a partition of the request."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)

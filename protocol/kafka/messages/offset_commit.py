@@ -19,6 +19,7 @@ class OffsetCommitRequestPartition(Struct):
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")
     committed_leader_epoch: int = int32("6+", default=-1, ignorable=True)
+    commit_timestamp: int = int64("1", default=-1)
     committed_metadata: str | None = string("0+", nullable="0+")
 
 
@@ -30,7 +31,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
 
 
-class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+", served="2-10"):
     """Stores the offsets of a group."""
 
     group_id: str = string("0+")
@@ -56,7 +57,7 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
 
 
-class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
+class OffsetCommitResponse(Message, api_key=8, versions="0-10", flexible="8+"):
     """One result a partition."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)

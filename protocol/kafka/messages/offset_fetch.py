@@ -40,7 +40,7 @@ class OffsetFetchRequestGroup(Struct):
     )
 
 
-class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
+class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+", served="1-10"):
     """Reads offsets of one group up to version 7, of several from version 8 on."""
 
     group_id: str = string("0-7")
@@ -94,7 +94,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = int16("8+", default=0)
 
 
-class OffsetFetchResponse(Message, api_key=9, versions="1-10", flexible="6+"):
+class OffsetFetchResponse(Message, api_key=9, versions="0-10", flexible="6+"):
     """The stored offsets, -1 where there is none."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)

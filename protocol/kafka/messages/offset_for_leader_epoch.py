@@ -26,7 +26,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
 
 
-class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible="4+", served="2-4"):
     """Asks where leader epochs ended, to detect a truncated log."""
 
     replica_id: int = int32("3+", default=-2, ignorable=True)
@@ -49,7 +49,7 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
 
 
-class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Message, api_key=23, versions="0-4", flexible="4+"):
     """One result a partition of the request."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)

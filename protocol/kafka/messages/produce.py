@@ -31,7 +31,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
 
 
-class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
+class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+", served="3-13"):
     """Appends record batches.
 
     Kafka 4 refuses versions 0 to 2 but lists them; they are declared so that they can be refused in

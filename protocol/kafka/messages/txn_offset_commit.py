@@ -1,6 +1,7 @@
 """TxnOffsetCommit."""
 
 from seglog.protocol.kafka.schema import (
+    ZERO_UUID,
     Message,
     Struct,
     array,
@@ -8,6 +9,7 @@ from seglog.protocol.kafka.schema import (
     int32,
     int64,
     string,
+    uuid,
 )
 
 
@@ -21,13 +23,14 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """One topic."""
+    """One topic; named by its id from version 6 on."""
 
     name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", default=ZERO_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, api_key=28, versions="0-6", flexible="3+", served="0-5"):
     """Stores offsets that become visible when the transaction commits."""
 
     transactional_id: str = string("0+")
@@ -51,12 +54,13 @@ class TxnOffsetCommitResponseTopic(Struct):
     """The results of one topic."""
 
     name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", default=ZERO_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = array(
         TxnOffsetCommitResponsePartition, "0+"
     )
 
 
-class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, api_key=28, versions="0-6", flexible="3+"):
     """One result a partition."""
 
     throttle_time_ms: int = int32("0+")

@@ -31,7 +31,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = int8("2+", default=0, ignorable=True)
 
 
-class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+"):
     """Writes commit or abort markers into partitions; between brokers."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")
@@ -60,7 +60,7 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult, "0+")
 
 
-class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersResponse(Message, api_key=27, versions="0-2", flexible="1+"):
     """One result a partition."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult, "0+")

@@ -49,7 +49,6 @@ class Operation(Generic[AskedT, AnsweredT, RequestT, ResponseT]):
         withholding: see there.
         fast_decode: reads a usual request without a message between; None where it is unusual.
         fast_encode: writes a usual response likewise.
-        oldest_served: where it is newer than the oldest declared version; older ones are refused.
     """
 
     key: ApiKey
@@ -61,12 +60,16 @@ class Operation(Generic[AskedT, AnsweredT, RequestT, ResponseT]):
     withholding: Withholding[RequestT, ResponseT, Any] | None = None
     fast_decode: Callable[[memoryview, int, int], RequestT | None] | None = None
     fast_encode: Callable[[ResponseT, int], list[Part] | None] | None = None
-    oldest_served: int = 0
 
     @property
     def versions(self) -> VersionRange:
         """The versions that can be read and answered, if only to refuse them."""
         return self.request_message.versions
+
+    @property
+    def served(self) -> VersionRange:
+        """The versions that a handler may see."""
+        return self.request_message.served
 
     def decode(self, frame: memoryview, position: int, version: int) -> RequestT:
         """Read the body at ``position``; raises ``ProtocolError`` where it is malformed."""

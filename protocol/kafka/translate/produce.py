@@ -19,7 +19,6 @@ ERROR_LADDER: Final = {
     ErrorCode.TRANSACTION_ABORTABLE: (11, ErrorCode.INVALID_TXN_STATE),
     ErrorCode.UNKNOWN_TOPIC_ID: (13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 }
-OLDEST_SERVED: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
@@ -127,6 +126,5 @@ PRODUCE: Final = Operation(
     Withholding(take_new_codecs, put_back),
     fast_produce.decode_request,
     fast_produce.encode_response,
-    OLDEST_SERVED,
 )
 OPERATIONS: Final = (PRODUCE,)

@@ -199,6 +199,7 @@ def read_commit(
                 entry.committed_offset,
                 entry.committed_leader_epoch,
                 entry.committed_metadata,
+                topic.topic_id,
             )
             for topic in message.topics
             for entry in topic.partitions
@@ -218,6 +219,7 @@ def write_commit(
         topics=[
             offsets.TxnOffsetCommitResponseTopic(
                 name=topic,
+                topic_id=topic_id,
                 partitions=[
                     offsets.TxnOffsetCommitResponsePartition(
                         partition_index=result.partition,
@@ -226,7 +228,7 @@ def write_commit(
                     for result in results
                 ],
             )
-            for (topic, _), results in runs_of_topic(response.partitions)
+            for (topic, topic_id), results in runs_of_topic(response.partitions)
         ],
     )
 
@@ -237,7 +239,7 @@ def fail_commit(
     """Refuse every partition."""
     return api.TxnOffsetCommitResponse(
         [
-            api.OffsetCommitResult(entry.topic, entry.partition, error)
+            api.OffsetCommitResult(entry.topic, entry.partition, error, entry.topic_id)
             for entry in request.partitions
         ]
     )

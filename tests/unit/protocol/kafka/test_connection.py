@@ -284,7 +284,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("key", "version"),
-        [(999, 0), (-1, 0), (17, 1), (0, 14), (1, 3), (1, 18), (3, 14), (12, 5), (1000, 0)],
+        [(999, 0), (-1, 0), (4, 0), (17, 2), (0, 14), (1, 19), (3, 14), (12, 5), (1000, 0)],
     )
     def test_unknown_operation_is_answered_with_garbage(self, key: int, version: int) -> None:
         """The sender expects a layout that we do not know: closing is all that is left."""
