@@ -55,7 +55,8 @@ class GroupMember(NamedTuple):
 class GroupInfo(NamedTuple):
     """A group as the broker knows it.
 
-    ``state`` is Empty, PreparingRebalance, CompletingRebalance or Stable.
+    ``state`` is Empty, PreparingRebalance, CompletingRebalance or Stable, ``coordinator_id`` the
+    node id of the broker that looks after the group.
     """
 
     group: str
@@ -63,18 +64,20 @@ class GroupInfo(NamedTuple):
     protocol_type: str
     assignor: str
     members: tuple[GroupMember, ...]
+    coordinator_id: int
 
 
 class GroupLag(NamedTuple):
     """How far a group is in a partition.
 
     ``offset`` is the committed one and ``lag`` the distance to ``end_offset``, which is that behind
-    the last record, decided or not; both are None where nothing is committed. ``member`` has the
-    partition now, if anybody has.
+    the last record, decided or not; both are None where nothing is committed. ``end_offset`` is
+    None where a member has a partition that was deleted meanwhile. ``member`` has the partition
+    now, if anybody has.
     """
 
     offset: int | None
-    end_offset: int
+    end_offset: int | None
     lag: int | None
     member: GroupMember | None
 

@@ -1,8 +1,10 @@
 """What tools ask about groups, and how they change the offsets of those without members."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, TypeVar
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.errors import (
@@ -11,10 +13,11 @@ from seglog.clients.errors import (
     ConfigurationError,
     GroupNotEmptyError,
     OffsetCommitError,
+    UnknownTopicOrPartitionError,
     broker_error,
 )
 from seglog.clients.group.commits import Member, OffsetCommits
-from seglog.clients.group.coordinator import GroupCoordinator
+from seglog.clients.group.coordinator import MOVED, GroupCoordinator
 from seglog.clients.group.wire import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from seglog.clients.models import (
     GroupInfo,
@@ -31,6 +34,7 @@ from seglog.clients.offsets import (
     as_partition,
     checked_offsets,
 )
+from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -40,15 +44,22 @@ from seglog.protocol.api import (
     ListGroupsRequest,
     ListGroupsResponse,
     MetadataRequest,
+    MetadataResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
 )
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.types import TopicPartition
 
-ResetTarget = Literal["earliest", "latest"] | int | datetime
-"""Where to set offsets: an end, an offset, or the first record at or after a time."""
+ResetTarget = Literal["earliest", "latest", "current"] | int | datetime | ByPartition[int]
+"""Where to set offsets: an end, an offset, or the first record at or after a time.
+
+"current" is what is committed, and the end where nothing is; a mapping has an offset of its own for
+each partition.
+"""
 _DEAD: Final = "Dead"
+_PASSING: Final = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+_AnswerT = TypeVar("_AnswerT")
 
 
 class GroupAdmin:
@@ -69,6 +80,9 @@ class GroupAdmin:
 
     async def list(self, states: Sequence[str] = ()) -> Sequence[ListedGroup]:
         """The groups in these states (none given: in all), by name."""
+        return await self._patiently(partial(self._list, states))
+
+    async def _list(self, states: Sequence[str]) -> Sequence[ListedGroup]:
         metadata = await self._cluster.retry(MetadataRequest(topics=[]), self._timeout_s)
         found: dict[str, ListedGroup] = {}
         request = ListGroupsRequest(list(states))
@@ -83,7 +97,7 @@ class GroupAdmin:
 
     async def describe(self, groups: Iterable[str]) -> dict[str, GroupInfo]:
         """State and members of groups; raises ``GroupNotFoundError`` if one does not exist."""
-        return {group: await self._describe(group) for group in groups}
+        return {group: await self._patiently(partial(self._describe, group)) for group in groups}
 
     async def _describe(self, group: str) -> GroupInfo:
         coordinator = GroupCoordinator(self._cluster, group)
@@ -94,19 +108,43 @@ class GroupAdmin:
             code = ErrorCode.GROUP_ID_NOT_FOUND
         if code is not ErrorCode.NONE:
             raise coordinator.error(code, found.error_message)
-        return _info_of(found)
+        assert coordinator.node_id is not None, "an answer came from nobody"
+        return _info_of(found, coordinator.node_id)
 
     async def delete(self, groups: Iterable[str]) -> None:
         """Delete groups with their offsets; does what it can, then raises the first error."""
         errors: list[BrokerError] = []
         for group in groups:
-            coordinator = GroupCoordinator(self._cluster, group)
-            response = await coordinator.ask(DeleteGroupsRequest([group]), self._timeout_s)
-            (result,) = response.groups
-            if result.error is not ErrorCode.NONE:
-                errors.append(coordinator.error(result.error, result.error_message))
+            try:
+                await self._patiently(partial(self._delete, group))
+            except BrokerError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
+
+    async def _delete(self, group: str) -> None:
+        coordinator = GroupCoordinator(self._cluster, group)
+        response = await coordinator.ask(DeleteGroupsRequest([group]), self._timeout_s)
+        (result,) = response.groups
+        if result.error is not ErrorCode.NONE:
+            raise coordinator.error(result.error, result.error_message)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_AnswerT]]) -> _AnswerT:
+        """Ask again while groups are being read after a start, or the coordinator moves."""
+        config = self._cluster.config
+        backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._timeout_s
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await ask()
+            except BrokerError as error:
+                pause_s = backoff.delay_s(attempt)
+                if error.code not in _PASSING or loop.time() + pause_s >= deadline_s:
+                    raise
+            await asyncio.sleep(pause_s)
 
     # Offsets.
 
@@ -130,6 +168,9 @@ class GroupAdmin:
     async def delete_offsets(self, group: str, partitions: Iterable[PartitionLike]) -> None:
         """Forget committed offsets of partitions that no member reads."""
         chosen = [as_partition(each) for each in partitions]
+        await self._patiently(partial(self._delete_offsets, group, chosen))
+
+    async def _delete_offsets(self, group: str, chosen: Sequence[TopicPartition]) -> None:
         coordinator = GroupCoordinator(self._cluster, group)
         response: OffsetDeleteResponse = await coordinator.ask(
             OffsetDeleteRequest(group, [(topic, number) for topic, number in chosen]),
@@ -166,6 +207,8 @@ class GroupAdmin:
             raise ConfigurationError(
                 "say either where offsets are set to, or by what to shift them"
             )
+        if chosen is None and isinstance(to, Mapping):
+            chosen = list(to)
         committed = await self._committed_of(group, chosen)
         found = await self._targets(committed, to, shift_by)
         firsts = await self._ends(committed, "earliest")
@@ -187,13 +230,25 @@ class GroupAdmin:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         if chosen is None:
             return await self.offsets(group, None)
+        places = [chosen] if isinstance(chosen, str) else list(chosen)
+        counts = await self._partition_counts(
+            each if isinstance(each, str) else as_partition(each).topic for each in places
+        )
         partitions: list[TopicPartition] = []
-        for each in [chosen] if isinstance(chosen, str) else chosen:
+        for each in places:
             if isinstance(each, str):
-                known = await self._cluster.find_topic(each, self._timeout_s)
-                partitions += [TopicPartition(each, n) for n in range(known.partition_count)]
+                # A topic that does not exist is refused by its first partition.
+                numbers = range(max(1, counts[each]))
+                partitions += [TopicPartition(each, number) for number in numbers]
             else:
                 partitions.append(as_partition(each))
+        for topic, number in partitions:
+            if number >= counts[topic]:
+                raise UnknownTopicOrPartitionError(
+                    f"topic {topic} has {counts[topic]} partitions, no {number}"
+                    if counts[topic]
+                    else f"topic {topic} does not exist"
+                )
         return await self.offsets(group, partitions)
 
     async def _targets(
@@ -214,6 +269,10 @@ class GroupAdmin:
                 for partition, each in committed.items()
                 if each is not None
             }
+        if isinstance(to, Mapping):
+            return _own_targets(committed, to)
+        if to == "current":
+            return {partition: each.offset for partition, each in committed.items() if each}
         if type(to) is int:
             return dict.fromkeys(committed, to)
         assert to is not None
@@ -229,24 +288,46 @@ class GroupAdmin:
 
     async def lag(self, group: str) -> dict[TopicPartition, GroupLag]:
         """How far a group is in all partitions that it has an offset for, or that members have."""
-        info = await self._describe(group)
+        info = await self._patiently(partial(self._describe, group))
         readers = {partition: member for member in info.members for partition in member.partitions}
         committed = await self.offsets(group, None)
         partitions = sorted(readers.keys() | committed.keys())
-        ends = await self._ends(partitions, "latest")
+        counts = await self._partition_counts(partition.topic for partition in partitions)
+        # A member has its partitions for a while after they were deleted.
+        existing = [each for each in partitions if each.partition < counts[each.topic]]
+        ends = await self._ends(existing, "latest")
         lags: dict[TopicPartition, GroupLag] = {}
         for partition in partitions:
-            each, end = committed.get(partition), ends[partition]
+            each, end = committed.get(partition), ends.get(partition)
             offset = None if each is None else each.offset
-            lag = None if offset is None else max(0, end - offset)
+            lag = None if offset is None or end is None else max(0, end - offset)
             lags[partition] = GroupLag(offset, end, lag, readers.get(partition))
         return lags
+
+    async def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many partitions topics have, 0 where there is no such topic."""
+        names = sorted(set(topics))
+        request = MetadataRequest(names, allow_auto_topic_creation=False)
+        metadata: MetadataResponse = await self._cluster.retry(request, self._timeout_s)
+        counts = dict.fromkeys(names, 0)
+        counts.update((topic.name or "", len(topic.partitions)) for topic in metadata.topics)
+        return counts
 
     def _commits(self, group: str) -> OffsetCommits:
         return OffsetCommits(GroupCoordinator(self._cluster, group), Member())
 
 
-def _info_of(found: GroupDescription) -> GroupInfo:
+def _own_targets(
+    committed: Mapping[TopicPartition, object], to: ByPartition[int]
+) -> dict[TopicPartition, int]:
+    targets = {partition: each.offset for partition, each in checked_offsets(to).items()}
+    missing = [str(partition) for partition in committed if partition not in targets]
+    if missing:
+        raise ConfigurationError(f"nothing says where to set {', '.join(missing)}")
+    return targets
+
+
+def _info_of(found: GroupDescription, coordinator_id: int) -> GroupInfo:
     is_readable = found.protocol_type == PROTOCOL_TYPE
     return GroupInfo(
         found.group_id,
@@ -257,6 +338,7 @@ def _info_of(found: GroupDescription) -> GroupInfo:
             _member_of(member, found.protocol_name, is_readable=is_readable)
             for member in found.members
         ),
+        coordinator_id,
     )
 
 

@@ -29,6 +29,11 @@ class GroupCoordinator:
         self._timeout_s = config.request_timeout_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
 
+    @property
+    def node_id(self) -> int | None:
+        """Who it is, as far as that is known."""
+        return self._node_id
+
     def forget(self) -> None:
         """It is another broker now, or none for the moment."""
         self._node_id = None

@@ -117,6 +117,9 @@ def test_offsets_are_listed_set_and_forgotten(broker, admin, topic):
         ({"to": 1000}, 100),
         ({"to": datetime.fromtimestamp(BASE_MS / 1000 + 30, UTC)}, 30),
         ({"to": datetime.fromtimestamp(BASE_MS / 1000 + 500, UTC)}, 100),
+        ({"to": "current"}, 50),
+        ({"to": {("topic", 2): 33}}, 33),
+        ({"to": {("topic", 2): 3}}, 10),
         ({"shift_by": -7}, 43),
         ({"shift_by": 7}, 57),
         ({"shift_by": -1000}, 10),
@@ -142,6 +145,10 @@ def test_whole_topics_are_reset_also_where_nothing_is_committed(broker, admin, t
     for wrong in ({}, {"to": 1, "shift_by": 1}):
         with pytest.raises(ConfigurationError, match="either"):
             admin.reset_group_offsets("whole", **wrong)
+    current = admin.reset_group_offsets("whole-new", [topic], to="current", dry_run=True)
+    assert {change.after for change in current.values()} == {100}
+    with pytest.raises(ConfigurationError, match=r"nothing says where to set topic-1"):
+        admin.reset_group_offsets("whole", [(topic, 1)], to={(topic, 0): 3})
     with member(broker, topic, "whole") as consumer:
         settle(consumer)
         with pytest.raises(GroupNotEmptyError):
