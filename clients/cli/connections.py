@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _KAFKA_NAMES: Final = {
     "batch.size": "batch_bytes",
+    "enable.auto.commit": "auto_commit",
+    "group.id": "group",
     "buffer.memory": "buffer_bytes",
     "compression.type": "compression",
     "isolation.level": "isolation",

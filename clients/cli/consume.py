@@ -76,6 +76,12 @@ _DEFAULT_NULL: Final = "null"
 )
 @partition_option
 @click.option(
+    "-g",
+    "--group",
+    help="As a member of this group: go on behind what it has committed, and commit. Where to "
+    "begin then only counts where nothing is committed.",
+)
+@click.option(
     "-f",
     "--format",
     "template",
@@ -140,6 +146,7 @@ def consume(topics: tuple[str, ...], partitions: tuple[int, ...], **options: Any
         start,
         stop_at_end=options["until_end"],
         isolation=options["isolation_level"],
+        group=options["group"],
         # Whoever names an offset wants that one, not another where it does not exist.
         offset_reset="error" if _is_one_offset(start) else None,
     )

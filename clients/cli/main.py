@@ -31,6 +31,7 @@ _COMMANDS: Final[Mapping[str, Entry]] = {
         ("offsets", "offsets:offsets", "Show the first and last offsets, or those of a time."),
         ("delete-records", "delete_records:delete_records", "Delete the oldest records."),
         ("configs", "configs:configs", "Describe and alter configurations."),
+        ("groups", "groups:groups", "Look after consumer groups: lag, resets, deletion."),
         ("partitions", "partitions:partitions", "Show offsets and state of partitions."),
         ("segments", "partitions:segments", "Show the segments of partitions."),
         ("log-dirs", "log_dirs:log_dirs", "Show the data directories and what they hold."),

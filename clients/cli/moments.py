@@ -12,6 +12,11 @@ _ISO: Final = re.compile(
     re.ASCII,
 )
 _MARKED_MS: Final = re.compile(r"@(\d{1,19})|(\d{1,19})ms", re.ASCII)
+_DURATION: Final = re.compile(
+    r"P(?=\d|T\d)(?:(\d{1,7})D)?"
+    r"(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,12}(?:\.\d{1,6})?)S)?)?",
+    re.ASCII,
+)
 _BARE_MS: Final = re.compile(r"\d{1,19}", re.ASCII)
 FORMS: Final = (
     "2013-07-04T00:00Z (or +02:00; UTC if there is no zone), 2013-07-04, now, "
@@ -66,6 +71,24 @@ def parse_moment(text: str, now_ms: int, *, bare_number: bool = False) -> Moment
     if timestamp_ms < 0:
         raise ValueError(f"{text!r} is before 1970")
     return Moment(timestamp_ms, assumed_zone)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration as ISO 8601 has it, in days, hours, minutes and seconds.
+
+    Raises:
+        ValueError: it is none; says how one looks.
+
+    >>> parse_duration("P1DT2H")
+    datetime.timedelta(days=1, seconds=7200)
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r} is no duration; expected PnDTnHnMnS, for example PT30M, PT2H or P1DT12H"
+        )
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _checked_ms(text: str, timestamp_ms: int) -> int:

@@ -175,6 +175,22 @@ def test_lines_before_a_bad_one_are_dropped(threaded_broker: FakeBroker) -> None
         ("configs", "alter", "topic", "t"),
         ("configs", "describe", "topic", "t", "--default"),
         ("bench", "produce", "t", "--num-records", "5", "--warmup-records", "5"),
+        ("groups", "list", "--state", "asleep"),
+        ("groups", "describe", "g", "--all-groups"),
+        ("groups", "describe", "--members", "--state"),
+        ("groups", "delete"),
+        ("groups", "delete-offsets", "g"),
+        ("groups", "delete-offsets", "--topic", "t"),
+        ("groups", "reset-offsets", "--all-topics", "--to-latest"),
+        ("groups", "reset-offsets", "g", "--to-latest"),
+        ("groups", "reset-offsets", "g", "--topic", "t"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--all-topics", "--to-latest"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--shift-by", "0"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-offset", "-1"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-datetime", "@9223372036854775807"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--execute", "--dry-run"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--export", "--json"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--from-file", "-"),
     ],
     ids=" ".join,
 )
@@ -182,6 +198,23 @@ def test_a_command_line_that_cannot_be_right_is_carried_out(arguments: tuple[str
     result = run(*arguments, server="127.0.0.1:1", text="")
     assert result.exit_code == 2, result.stderr
     assert "127.0.0.1:1" not in result.stderr
+
+
+def test_a_broker_that_has_just_started_looks_as_if_it_had_no_groups(
+    threaded_broker: FakeBroker,
+) -> None:
+    """While groups are being read they are asked for again."""
+    answers = [
+        api.ListGroupsResponse([], ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        api.ListGroupsResponse([api.ListedGroup("g", "consumer", "Stable")]),
+    ]
+
+    def script(request: object) -> object:
+        return answers.pop(0) if isinstance(request, api.ListGroupsRequest) else None
+
+    threaded_broker.script = script
+    result = run("groups", "list", server=threaded_broker.address)
+    assert (result.exit_code, result.stdout) == (0, "g\n")
 
 
 def test_kafkas_words_for_input_and_output_are_unknown(threaded_broker: FakeBroker) -> None:

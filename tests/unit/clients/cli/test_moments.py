@@ -1,8 +1,10 @@
 """Times on the command line: read strictly, or refused with what would be right."""
 
+from datetime import timedelta
+
 import pytest
 
-from seglog.clients.cli.moments import Moment, parse_moment
+from seglog.clients.cli.moments import Moment, parse_duration, parse_moment
 
 NOON_UTC_MS = 1372939200000
 
@@ -57,3 +59,26 @@ def test_what_is_no_time_is_guessed_at(text: str) -> None:
 
 def test_a_bare_number_is_refused_where_only_a_time_can_be_meant() -> None:
     assert parse_moment("1372939200000", 0, bare_number=True) == Moment(NOON_UTC_MS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("P1D", timedelta(days=1)),
+        ("PT2H", timedelta(hours=2)),
+        ("PT30M", timedelta(minutes=30)),
+        ("PT0.5S", timedelta(milliseconds=500)),
+        ("P1DT2H3M4S", timedelta(days=1, hours=2, minutes=3, seconds=4)),
+        ("PT0S", timedelta(0)),
+    ],
+)
+def test_a_duration_means_another_time(text: str, expected: timedelta) -> None:
+    assert parse_duration(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "P1DT", "1h", "PT1", "P1M", "PT-1H", "pt1h", "P1H"]
+)
+def test_a_word_that_is_no_duration_is_taken_for_one(text: str) -> None:
+    with pytest.raises(ValueError, match="for example PT30M"):
+        parse_duration(text)
