@@ -21,6 +21,7 @@ from seglog.broker.api.fetch_sessions import (
     FetchSessions,
     FinishResponse,
 )
+from seglog.broker.api.metadata import this_broker
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
@@ -40,6 +41,8 @@ from seglog.protocol.types import IsolationLevel
 PARTITIONS_PER_FETCH_MAX: Final = PARTITIONS_PER_SESSION_MAX
 """More would hold everybody else up for a second."""
 
+_LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""What a client is told the right leader beside, so that it need not ask for metadata."""
 _DEBUG_CONSUMER: Final = -2
 """A replica id that is no replica's: reads up to the log end."""
 
@@ -58,7 +61,7 @@ class FetchOperation:
         )
 
     def handle(
-        self, request: FetchRequest, _context: RequestContext
+        self, request: FetchRequest, context: RequestContext
     ) -> FetchResponse | Pending[FetchResponse]:
         """Read now, or park the request until there is enough."""
         if len(request.partitions) > PARTITIONS_PER_FETCH_MAX:
@@ -69,14 +72,14 @@ class FetchOperation:
                 finish = self._sessions.begin(request)
             except RequestError as error:
                 return FetchResponse([], error.code)
-        response, is_enough = self.read(request)
+        response, is_enough = self.read(request, context)
         if is_enough or request.max_wait_ms <= 0:
             response = self.complete(response, finish)
             delayed = self._cold_reads.delay(response)
             return response if delayed is None else Pending(delayed)
         # From here on it is about data that was just read or just written, hence in memory.
         release_records(response)
-        parked = _ParkedFetch(self, request, finish)
+        parked = _ParkedFetch(self, request, context, finish)
         for entry in request.partitions:
             partition = self._services.partitions.find(entry.topic, entry.partition)
             assert partition is not None, "a partition that was just read without an error"
@@ -84,11 +87,11 @@ class FetchOperation:
         if parked.is_satisfied:
             # Some bytes are only visible across a segment border; what can be read is the answer.
             parked.close()
-            return self.complete(self.read(request)[0], finish)
+            return self.complete(self.read(request, context)[0], finish)
         self._services.counters.parked_fetches += 1
         return Pending(parked.start())
 
-    def read(self, request: FetchRequest) -> tuple[FetchResponse, bool]:
+    def read(self, request: FetchRequest, context: RequestContext) -> tuple[FetchResponse, bool]:
         """Read all partitions; also whether the answer must not wait for more.
 
         Limits (FETCH-2): the first partition that has data yields its first batch whole, however
@@ -110,7 +113,10 @@ class FetchOperation:
                 total += length
                 remaining = max(0, remaining - length)
         is_enough = has_error or not results or total >= self.wanted_bytes(request)
-        return FetchResponse(results), is_enough
+        response = FetchResponse(results)
+        if has_error and any(result.current_leader is not None for result in results):
+            response.leaders = [this_broker(self._services, context)]
+        return response, is_enough
 
     def wanted_bytes(self, request: FetchRequest) -> int:
         """How much there must be for an answer; never more than the answer may hold."""
@@ -147,6 +153,11 @@ class FetchOperation:
     def count_expired(self) -> None:
         """Account for a parked request whose time was up."""
         self._services.counters.expired_fetches += 1
+
+    def _current_leader(self, entry: FetchPartition) -> tuple[int, int] | None:
+        """Who leads a partition and since which epoch, for a client that believes otherwise."""
+        partition = self._services.partitions.find(entry.topic, entry.partition)
+        return None if partition is None else (self._services.node_id, partition.leader_epoch)
 
     def _limit_of(self, request: FetchRequest) -> int:
         return max(0, min(request.max_bytes, self._services.config.fetch_max_bytes))
@@ -188,6 +199,7 @@ class FetchOperation:
                 code,
                 error_message=message,
                 topic_id=entry.topic_id,
+                current_leader=self._current_leader(entry) if code in _LEADER_ERRORS else None,
             )
         return FetchPartitionResult(
             entry.topic,
@@ -208,13 +220,19 @@ class _ParkedFetch:
     """A fetch that waits: woken by its partitions, by its timer, or by a connection that closes."""
 
     __slots__ = (
-        "_finish", "_future", "_isolation", "_operation", "_request", "_timer", "_waiter",
+        "_context", "_finish", "_future", "_isolation", "_operation", "_request", "_timer",
+        "_waiter",
     )  # fmt: skip
 
     def __init__(
-        self, operation: FetchOperation, request: FetchRequest, finish: FinishResponse | None
+        self,
+        operation: FetchOperation,
+        request: FetchRequest,
+        context: RequestContext,
+        finish: FinishResponse | None,
     ) -> None:
         self._operation = operation
+        self._context = context
         self._request = request
         self._finish = finish
         self._isolation = _isolation_of(request)
@@ -262,7 +280,7 @@ class _ParkedFetch:
     def _answer(self) -> None:
         self.close()
         if not self._future.done():
-            response, _ = self._operation.read(self._request)
+            response, _ = self._operation.read(self._request, self._context)
             self._future.set_result(self._operation.complete(response, self._finish))
 
     def _done(self, future: "asyncio.Future[FetchResponse]") -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from seglog.protocol.api.keys import ZERO_TOPIC_ID, RecordSource
 from seglog.protocol.api.shape import field, shape
+from seglog.protocol.api.topics import BrokerMetadata
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import (
     IsolationLevel,
@@ -32,7 +33,10 @@ class ProduceRequest:
 
 @shape
 class ProducePartitionResult:
-    """Where a batch was stored; ``log_append_time_ms`` is -1 unless the broker stamps records."""
+    """Where a batch was stored; ``log_append_time_ms`` is -1 unless the broker stamps records.
+
+    ``current_leader`` is ``(node id, leader epoch)`` for a client that asked the wrong broker.
+    """
 
     topic: str
     partition: int
@@ -43,14 +47,19 @@ class ProducePartitionResult:
     record_errors: Sequence[tuple[int, str]] = ()
     error_message: str | None = None
     topic_id: bytes = ZERO_TOPIC_ID
+    current_leader: tuple[int, int] | None = None
 
 
 @shape
 class ProduceResponse:
-    """One result for each partition of the request, in its order."""
+    """One result for each partition of the request, in its order.
+
+    ``leaders`` are the brokers that the results name as leaders.
+    """
 
     partitions: list[ProducePartitionResult]
     throttle_time_ms: int = 0
+    leaders: Sequence[BrokerMetadata] = ()
 
 
 @shape
@@ -93,6 +102,7 @@ class FetchPartitionResult:
     """Batches of one partition, from the one that contains the asked offset on.
 
     ``aborted_transactions`` holds ``(producer id, first offset)`` pairs, None for read_uncommitted.
+    ``current_leader`` is ``(node id, leader epoch)`` for a client that is behind the times.
     """
 
     topic: str
@@ -106,16 +116,21 @@ class FetchPartitionResult:
     diverging_epoch: tuple[int, int] | None = None
     error_message: str | None = None
     topic_id: bytes = ZERO_TOPIC_ID
+    current_leader: tuple[int, int] | None = None
 
 
 @shape
 class FetchResponse:
-    """One result a partition; ``error`` is about the request as a whole (fetch sessions)."""
+    """One result a partition; ``error`` is about the request as a whole (fetch sessions).
+
+    ``leaders`` are the brokers that the results name as leaders.
+    """
 
     partitions: list[FetchPartitionResult]
     error: ErrorCode = ErrorCode.NONE
     session_id: int = 0
     throttle_time_ms: int = 0
+    leaders: Sequence[BrokerMetadata] = ()
 
 
 @shape

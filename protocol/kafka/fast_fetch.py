@@ -145,7 +145,11 @@ def encode_response(response: FetchResponse, version: int) -> list[Part] | None:
     by_id = version >= FIRST_WITH_TOPIC_IDS
     flexible = version >= _FIRST_FLEXIBLE
     for result in response.partitions:
-        if result.diverging_epoch is not None or result.error in _VERSIONED_ERRORS:
+        if (
+            result.diverging_epoch is not None
+            or result.current_leader is not None
+            or result.error in _VERSIONED_ERRORS
+        ):
             return None
     topics = by_topic(response.partitions, by_id)
     chunks: list[Any] = [

@@ -11,6 +11,8 @@ from seglog.protocol.kafka.messages import fetch as wire
 from seglog.protocol.kafka.translate.operation import Operation, older_error, runs_of_topic
 from seglog.protocol.types import IsolationLevel
 
+_FIRST_WITH_LEADERS: Final = 16
+"""Older ones have a place for a leader, but none for its address; Kafka fills neither."""
 ERROR_LADDER: Final = {
     # FETCH-10.
     ErrorCode.KAFKA_STORAGE_ERROR: (6, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -76,11 +78,22 @@ def write_response(response: api.FetchResponse, version: int) -> wire.FetchRespo
             )
             for (topic, topic_id), results in runs_of_topic(response.partitions)
         ],
+        node_endpoints=(
+            [
+                wire.NodeEndpoint(
+                    node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
+                )
+                for each in response.leaders
+            ]
+            if version >= _FIRST_WITH_LEADERS
+            else []
+        ),
     )
 
 
 def _write_result(result: api.FetchPartitionResult, version: int) -> wire.PartitionData:
     diverging, aborted = result.diverging_epoch, result.aborted_transactions
+    leader = result.current_leader
     return wire.PartitionData(
         partition_index=result.partition,
         error_code=older_error(result.error, version, ERROR_LADDER),
@@ -89,6 +102,11 @@ def _write_result(result: api.FetchPartitionResult, version: int) -> wire.Partit
         log_start_offset=result.log_start_offset,
         diverging_epoch=(
             wire.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1]) if diverging else None
+        ),
+        current_leader=(
+            wire.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+            if leader is not None and version >= _FIRST_WITH_LEADERS
+            else None
         ),
         aborted_transactions=(
             None

@@ -20,6 +20,7 @@ ERROR_LADDER: Final = {
     ErrorCode.UNKNOWN_TOPIC_ID: (13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 }
 _FIRST_WITH_ZSTD: Final = 7
+_FIRST_WITH_LEADERS: Final = 10
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = 4
@@ -56,6 +57,16 @@ def write_response(response: api.ProduceResponse, version: int) -> wire.ProduceR
             for (topic, topic_id), results in runs_of_topic(response.partitions)
         ],
         throttle_time_ms=response.throttle_time_ms,
+        node_endpoints=(
+            [
+                wire.NodeEndpoint(
+                    node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
+                )
+                for each in response.leaders
+            ]
+            if version >= _FIRST_WITH_LEADERS
+            else []
+        ),
     )
 
 
@@ -73,6 +84,13 @@ def _write_result(
             for index, text in result.record_errors
         ],
         error_message=result.error_message,
+        current_leader=(
+            wire.LeaderIdAndEpoch(
+                leader_id=result.current_leader[0], leader_epoch=result.current_leader[1]
+            )
+            if result.current_leader is not None and version >= _FIRST_WITH_LEADERS
+            else None
+        ),
     )
 
 

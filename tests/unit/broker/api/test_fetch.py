@@ -204,6 +204,12 @@ async def test_leader_epochs_are_checked(broker: BrokerParts) -> None:
         entry = FetchPartition("t", 0, 0, 1000, current_leader_epoch=epoch)
         response = await broker.ask(FetchRequest(0, 1, 1000, [entry]))
         assert response.partitions[0].error == code
+        # KIP-951: who is behind the times is told the leader; who is ahead knows better than we.
+        is_told = code == ErrorCode.FENCED_LEADER_EPOCH
+        node_id = broker.services.node_id
+        assert response.partitions[0].current_leader == ((node_id, 3) if is_told else None)
+        addresses = [(each.node_id, each.host, each.port) for each in response.leaders]
+        assert addresses == ([(node_id, "broker.example", 19092)] if is_told else [])
 
 
 async def test_diverging_epoch_is_told_without_data(broker: BrokerParts) -> None:

@@ -79,8 +79,10 @@ NOT_CARRIED = {
         "uses_topic_ids",
     },
     "FetchPartition": {"last_fetched_epoch", "log_start_offset"},
-    "FetchResponse": {"session_id"},
-    "FetchPartitionResult": {"diverging_epoch"},
+    "FetchResponse": {"session_id", "leaders"},
+    "FetchPartitionResult": {"diverging_epoch", "current_leader"},
+    "ProduceResponse": {"leaders"},
+    "ProducePartitionResult": {"current_leader"},
     "ListOffsetsRequest": {"replica_id"},
     "JoinGroupRequest": {"knows_member_id_required", "knows_skip_assignment"},
 }
