@@ -166,6 +166,8 @@ class Broker:
         without_effect = config.given_without_effect()
         if without_effect:
             logger.warning("event=config-without-effect keys=%s", ",".join(without_effect))
+        for sentence in config.overruled:
+            logger.warning('event=config-overruled reason="%s"', sentence)
         bound = bind_endpoints(config)
         for each in bound:
             self._parts.callback(each.close)

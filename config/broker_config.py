@@ -11,6 +11,7 @@ from seglog.config.coordination_settings import (
     ReplicationSettings,
     TransactionSettings,
 )
+from seglog.config.endpoints import Endpoint, HostPort
 from seglog.config.errors import ConfigError
 from seglog.config.ignored import WITHOUT_EFFECT
 from seglog.config.keys import ConfigKey, keys_of
@@ -62,6 +63,7 @@ SECTIONS: Final = (
 """The settings classes in the order of the sample file."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_ALL_HOSTS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -90,12 +92,14 @@ class BrokerConfig(
         sources: where each value came from that is not a default, by key; the place of a dynamic
             value is not in it.
         ignored_keys: keys of Kafka's that were given and mean nothing here.
+        overruled: environment variables that contradict each other, a sentence each.
         dynamic: values set at run time for this broker, by key, as text.
         dynamic_defaults: values set at run time for all brokers, by key, as text.
     """
 
     sources: Mapping[str, Origin] = field(default_factory=_nothing, repr=False)
     ignored_keys: tuple[str, ...] = field(default=(), repr=False)
+    overruled: tuple[str, ...] = field(default=(), repr=False)
     dynamic: Mapping[str, str] = field(default_factory=_nothing, repr=False)
     dynamic_defaults: Mapping[str, str] = field(default_factory=_nothing, repr=False)
     _static: "BrokerConfig | None" = field(default=None, repr=False)
@@ -307,6 +311,13 @@ def _check_ranges(config: BrokerConfig) -> None:
         )
 
 
+def _is_same_address(endpoint: Endpoint, other: HostPort | None) -> bool:
+    if other is None or other.port == 0 or endpoint.port != other.port:
+        return False
+    hosts = {endpoint.host, other.host}
+    return len(hosts) == 1 or bool(hosts & _ALL_HOSTS)
+
+
 def _check_listeners(config: BrokerConfig) -> None:
     for endpoint in config.listeners:
         protocol = config.security_protocol(endpoint.listener_name)
@@ -320,6 +331,12 @@ def _check_listeners(config: BrokerConfig) -> None:
             raise ConfigError(
                 f"listeners={endpoint}: {protocol} is not built in; allowed: PLAINTEXT",
                 "listeners",
+            )
+        if _is_same_address(endpoint, config.metrics_listener):
+            raise ConfigError(
+                f"metrics.listener={config.metrics_listener}: listeners={endpoint} has this port; "
+                "allowed: another one, or 0 for any free one",
+                "metrics.listener",
             )
     names = {endpoint.listener_name for endpoint in config.listeners}
     for endpoint in config.advertised_listeners or ():

@@ -25,6 +25,7 @@ from seglog.config.properties import parse_properties
 KAFKA_PREFIX: Final = "KAFKA_"
 SEGLOG_PREFIX: Final = "SEGLOG_"
 
+_VARIABLE: Final = "environment variable "
 _CLUSTER_ID_VARIABLE: Final = "CLUSTER_ID"
 # Variables with these prefixes that are no configuration: switches, and those of Kafka's scripts.
 _SEGLOG_SWITCHES: Final = frozenset(
@@ -81,6 +82,7 @@ def load_broker_config(
     values: dict[str, Any] = {}
     sources: dict[str, Origin] = {}
     ignored: dict[str, None] = {}
+    overruled: list[str] = []
     for key_name, text, place in given:
         key = BROKER_KEYS.get(key_name)
         if key is None:
@@ -89,9 +91,17 @@ def load_broker_config(
             ignored[key_name] = None
             continue
         values[key.field_name] = parse_broker_value(key, text, place)
+        earlier = sources.get(key_name)
+        if earlier is not None and earlier.text != text:
+            overruled += _contradiction(earlier, Origin(place, text))
         sources[key_name] = Origin(place, text)
     _derive(values, sources)
-    config = BrokerConfig(**values, sources=MappingProxyType(sources), ignored_keys=tuple(ignored))
+    config = BrokerConfig(
+        **values,
+        sources=MappingProxyType(sources),
+        ignored_keys=tuple(ignored),
+        overruled=tuple(overruled),
+    )
     check_broker_config(config)
     return config
 
@@ -116,6 +126,14 @@ def _unknown_key(name: str, text: str, place: str) -> str:
         nearest = nearest_key(name)
         hint = f"did you mean {nearest}?" if nearest else "nothing known comes near"
     return f"{name}={text} ({place}): there is no setting of this name; {hint}"
+
+
+def _contradiction(loser: Origin, winner: Origin) -> list[str]:
+    """A sentence, if both are variables: one would hardly set both on purpose."""
+    if not (loser.place.startswith(_VARIABLE) and winner.place.startswith(_VARIABLE)):
+        return []
+    names = [each.place.removeprefix(_VARIABLE) for each in (loser, winner)]
+    return [f"{names[1]}={winner.text} wins over {names[0]}={loser.text}"]
 
 
 def _derive(values: dict[str, Any], sources: dict[str, Origin]) -> None:
@@ -145,7 +163,15 @@ def _from_file(file: Path | None) -> Iterable[_Given]:
         return
     try:
         entries = parse_properties(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{file}: the configuration cannot be read: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file}: the configuration cannot be read: byte {error.start} is not UTF-8; "
+            "is it a file of properties?"
+        ) from error
+    except ValueError as error:
         raise ConfigError(f"{file}: the configuration cannot be read: {error}") from error
     for key, value, line in entries:
         yield _Given(key, value, f"{file.name} line {line}")
@@ -161,14 +187,14 @@ def _from_overrides(overrides: Sequence[str]) -> Iterable[_Given]:
 
 def _from_environment(environ: Mapping[str, str], prefix: str) -> Iterable[_Given]:
     if prefix == SEGLOG_PREFIX and _CLUSTER_ID_VARIABLE in environ:
-        place = f"environment variable {_CLUSTER_ID_VARIABLE}"
+        place = f"{_VARIABLE}{_CLUSTER_ID_VARIABLE}"
         yield _Given("cluster.id", environ[_CLUSTER_ID_VARIABLE], place)
     for variable in sorted(environ):
         if not variable.startswith(prefix) or _is_no_setting(variable, prefix):
             continue
         key = _key_of_variable(variable.removeprefix(prefix))
         if prefix == SEGLOG_PREFIX or not _is_for_others(key):
-            yield _Given(key, environ[variable], f"environment variable {variable}")
+            yield _Given(key, environ[variable], f"{_VARIABLE}{variable}")
 
 
 def _is_for_others(key: str) -> bool:

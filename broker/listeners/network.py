@@ -1,6 +1,9 @@
 """All listeners of a broker, made from its configuration."""
 
 import asyncio
+import errno
+import os
+import socket
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 
 _SEND_BUFFER_KEY: Final = "socket.send.buffer.bytes"
 _RECEIVE_BUFFER_KEY: Final = "socket.receive.buffer.bytes"
+_HINTS: Final = {
+    errno.EADDRINUSE: "another process has it, perhaps another broker; port 0 takes a free one",
+    errno.EADDRNOTAVAIL: "it is no address of this machine; listeners says where to listen, "
+    "advertised.listeners what clients are told",
+    errno.EACCES: "ports below 1024 are for root or need CAP_NET_BIND_SERVICE",
+}
 
 
 class AddressUnavailableError(Exception):
@@ -37,8 +46,18 @@ class AddressUnavailableError(Exception):
     """
 
     def __init__(self, endpoint: object, error: OSError) -> None:
-        super().__init__(f"cannot listen at {endpoint}: {error.strerror or error}")
+        super().__init__(f"cannot listen at {endpoint}: {_explained(error)}")
         self.endpoint = endpoint
+
+
+def _explained(error: OSError) -> str:
+    """What the system said, and what helps."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    # asyncio puts sentences of its own where the system's word should be.
+    reason = os.strerror(error.errno)
+    hint = _HINTS.get(error.errno)
+    return f"{reason}; {hint}" if hint else reason
 
 
 def bind_endpoints(config: BrokerConfig) -> list[BoundEndpoint]:

@@ -1,5 +1,6 @@
 """The data directories of one broker: opened together, chosen from, and lost one by one."""
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -20,12 +21,20 @@ from seglog.config import BrokerConfig, ConfigError
 logger = logging.getLogger(__name__)
 
 _EVERY_DIRECTORY: Final = "*"
+_NOT_WRITABLE: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 ResultT = TypeVar("ResultT")
 
 
 class NoUsableDirectoryError(StorageError):
     """No data directory is left, or none takes a new partition."""
+
+
+def _hint(reasons: str) -> str:
+    """What helps where a directory is not ours to write to; nothing for other reasons."""
+    if any(os.strerror(number) in reasons for number in _NOT_WRITABLE):
+        return f"; user id {os.getuid()} must be able to write to the directories of log.dirs"
+    return ""
 
 
 class DataDirectories:
@@ -150,7 +159,9 @@ class DataDirectories:
         """Raise ``NoUsableDirectoryError`` if every directory has failed."""
         if not self.online:
             reasons = "; ".join(f"{each.path}: {each.offline_reason}" for each in self._all)
-            raise NoUsableDirectoryError(f"no data directory can be used: {reasons}")
+            raise NoUsableDirectoryError(
+                f"no data directory can be used: {reasons}{_hint(reasons)}"
+            )
 
     def _check_distinct(self) -> None:
         seen: dict[str, str] = {}

@@ -66,10 +66,23 @@ def test_port_in_use_ends_in_a_traceback(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run_to_end(tmp_path, f"listeners=PLAINTEXT://{address}")
+        assert done.returncode == 1
+        said = done.stderr.splitlines()[-1]
+        assert said.startswith(f"seglogd: cannot listen at PLAINTEXT://{address}: Address already")
+        assert "port 0" in said
+        done = run_to_end(tmp_path, f"metrics.listener={address}")
+        said = done.stderr.splitlines()[-1]
+        assert said.startswith(f"seglogd: cannot listen at metrics.listener={address}: Address")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("seglogd: cannot listen at PLAINTEXT://")
-    assert address in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_address_of_another_machine_is_not_explained(tmp_path: Path) -> None:
+    """The usual mistake: what clients should be told stands where the broker should listen."""
+    done = run_to_end(tmp_path, "listeners=PLAINTEXT://192.0.2.1:9092")
+    assert done.returncode == 1
+    assert "192.0.2.1:9092: " in done.stderr
+    assert "advertised.listeners" in done.stderr.splitlines()[-1]
 
 
 def test_soft_limit_on_open_files_turns_clients_away(tmp_path: Path) -> None:

@@ -76,14 +76,56 @@ def test_a_mistake_in_the_file_has_no_line_number(tmp_path: Path) -> None:
         load_broker_config(file, {}, [])
 
 
-@pytest.mark.parametrize("content", [b"a=\\u12", b"\xff\xfe"])
-def test_a_file_that_is_no_text_gives_a_trace(tmp_path: Path, content: bytes) -> None:
+def test_variables_contradict_each_other_in_silence() -> None:
+    """Ours wins, and that is said; file and command line are meant to be overruled and to do so."""
+    environment = {"KAFKA_NUM_PARTITIONS": "2", "SEGLOG_NUM_PARTITIONS": "3"}
+    config = load_broker_config(None, environment, [])
+    assert config.num_partitions == 3
+    assert config.overruled == ("SEGLOG_NUM_PARTITIONS=3 wins over KAFKA_NUM_PARTITIONS=2",)
+    environment["KAFKA_NUM_PARTITIONS"] = "3"
+    assert load_broker_config(None, environment, ["num.partitions=4"]).overruled == ()
+
+
+@pytest.mark.parametrize(
+    ("listeners", "metrics_listener"),
+    [
+        ("PLAINTEXT://127.0.0.1:9644", "127.0.0.1:9644"),
+        ("PLAINTEXT://:9092,B://:9644", "127.0.0.1:9644"),
+        ("PLAINTEXT://127.0.0.1:9644", "0.0.0.0:9644"),
+    ],
+)
+def test_metrics_are_where_the_broker_listens(listeners: str, metrics_listener: str) -> None:
+    given = [
+        f"listeners={listeners}",
+        f"metrics.listener={metrics_listener}",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
+    ]
+    with pytest.raises(ConfigError, match=rf"metrics.listener={metrics_listener}: .* this port"):
+        load_broker_config(None, {}, given)
+    load_broker_config(None, {}, [*given, "metrics.listener=127.0.0.2:9645"])
+    load_broker_config(None, {}, [*given, "metrics.listener=127.0.0.1:0"])
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"a=\\u12", "line 1"),
+        (b"a=\xff\xfe", "byte 2 is not UTF-8; is it a file of properties?"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_file_that_is_no_text_gives_a_trace(
+    tmp_path: Path, content: bytes | None, sentence: str
+) -> None:
+    """One sentence, with the file's name once."""
     file = tmp_path / "server.properties"
-    file.write_bytes(content)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
         load_broker_config(file, {}, [])
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load_broker_config(tmp_path / "missing", {}, [])
+    assert caught.value.message.startswith(f"{file}: the configuration cannot be read: ")
+    assert sentence in caught.value.message
+    assert caught.value.message.count(str(file)) == 1
 
 
 def test_a_stock_file_of_kafka_does_not_start(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""The data directories of a broker that cannot use them."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from seglog.broker.storage.data_directories import DataDirectories, NoUsableDirectoryError
+from seglog.broker.storage.errors import error_from_os
+from seglog.broker.storage.files import OsFileSystem
+from seglog.config import BrokerConfig
+
+
+def said_of(tmp_path: Path, number: int) -> str:
+    """What a start says when each directory refuses so."""
+    config = BrokerConfig(log_dirs=(str(tmp_path / "a"), str(tmp_path / "b")))
+    directories = DataDirectories(OsFileSystem(), config)
+    for log_dir in directories.all:
+        error = OSError(number, os.strerror(number))
+        log_dir.set_offline(error_from_os("open", f"{log_dir.path}/.lock", error))
+    with pytest.raises(NoUsableDirectoryError) as caught:
+        directories.check_any_online()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_volume_of_another_user_is_not_explained(tmp_path: Path, number: int) -> None:
+    """The usual one of containers: it says who must be able to write where."""
+    said = said_of(tmp_path, number)
+    assert said.startswith(
+        f"no data directory can be used: {tmp_path}/a: open {tmp_path}/a/.lock: "
+    )
+    assert f"{tmp_path}/b/.lock: {os.strerror(number)}" in said
+    assert f"user id {os.getuid()} must be able to write" in said
+
+
+def test_a_broken_disk_is_taken_for_a_wrong_user(tmp_path: Path) -> None:
+    assert "user id" not in said_of(tmp_path, errno.EIO)
