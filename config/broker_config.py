@@ -64,6 +64,8 @@ SECTIONS: Final = (
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _ALL_HOSTS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+_KEY_MAP_SLOT_BYTES: Final = 24
+_KEY_MAP_KEYS_MIN: Final = 2
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -286,9 +288,24 @@ def check_broker_config(config: BrokerConfig) -> None:
             f"{config.log_cleaner_max_compaction_lag_ms}",
             "log.cleaner.min.compaction.lag.ms",
         )
+    _check_key_maps(config)
     _check_ranges(config)
     _check_listeners(config)
     _check_directories(config)
+
+
+def _check_key_maps(config: BrokerConfig) -> None:
+    """A cleaner thread needs room for a few keys, or no pass ever gets on."""
+    threads = max(1, config.log_cleaner_threads)
+    load_factor = config.log_cleaner_io_buffer_load_factor
+    slots = config.log_cleaner_dedupe_buffer_size // threads // _KEY_MAP_SLOT_BYTES
+    if slots * load_factor < _KEY_MAP_KEYS_MIN:
+        raise ConfigError(
+            f"log.cleaner.dedupe.buffer.size={config.log_cleaner_dedupe_buffer_size}: each of "
+            f"{threads} cleaner threads needs {_KEY_MAP_SLOT_BYTES} bytes for a key, and room for "
+            f"{_KEY_MAP_KEYS_MIN} keys at log.cleaner.io.buffer.load.factor={load_factor}",
+            "log.cleaner.dedupe.buffer.size",
+        )
 
 
 def _check_ranges(config: BrokerConfig) -> None:

@@ -282,6 +282,7 @@ class CleanerSettings:
     log_cleaner_io_max_bytes_per_second: float = double(
         MAX_DOUBLE,
         "Bytes a second that all cleaner threads together may read and write.",
+        low=1.0,
         dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = long_integer(
