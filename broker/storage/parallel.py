@@ -12,8 +12,3 @@ class RunParallel(Protocol):
     def __call__(self, jobs: Sequence[Callable[[], ResultT]], /) -> Sequence[ResultT]:
         """Run all of them; what a job raises is raised."""
         ...
-
-
-def run_in_order(jobs: Sequence[Callable[[], ResultT]], /) -> Sequence[ResultT]:
-    """Run one job after the other."""
-    return [job() for job in jobs]
