@@ -13,14 +13,14 @@ import logging
 from collections.abc import Sequence
 
 from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
-from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT
+from seglog.broker.storage.layout import LEADER_EPOCH_CHECKPOINT
 from seglog.broker.storage.log_flush import FlushTicket, LogFlusher
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.log_reader import FetchData, FetchIsolation, LogReader
 from seglog.broker.storage.log_replay import replay_producers
-from seglog.broker.storage.log_swap import swap_segments
+from seglog.broker.storage.log_swap import swap_segments, take_away
 from seglog.broker.storage.log_writer import LogWriter
 from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.broker.storage.retention import DeletionReason, RetentionBounds, deletable_segments
@@ -271,22 +271,38 @@ class Log:
             doomed: the oldest segments, as `deletable_segments` gives them.
 
         Returns:
-            The segments, of which somebody has to call ``delete_files`` later.
+            Those that are gone, of which somebody has to call ``delete_files`` later; not all of
+            them where a full disk leaves no room for a name.
         """
         if not doomed:
             return []
         if doomed[-1] is self.segments.active:
-            self.roll(now_ms)
+            try:
+                self.roll(now_ms)
+            except DiskFullError as error:
+                # The others go, which makes room for a new segment; this one goes the next time.
+                logger.warning("event=roll-failed log=%s error=%s", self.topic_partition, error)
+                doomed = doomed[:-1]
+                if not doomed:
+                    return []
         following = self.segments.higher(doomed[-1].base_offset)
         assert following is not None, doomed
         self._raise_log_start(following.base_offset)
+        removed: list[LogSegment] = []
         for segment in doomed:
+            try:
+                take_away(segment)
+            except DiskFullError as error:
+                logger.warning(
+                    "event=retention-failed log=%s error=%s", self.topic_partition, error
+                )
+                break
             self.segments.remove(segment.base_offset)
             self._flusher.segment_removed(segment)
-            segment.change_suffix("", DELETED_SUFFIX)
             self._snapshots.remove(segment.base_offset)
+            removed.append(segment)
         self._reader.forget()
-        return list(doomed)
+        return removed
 
     # ---- truncation
 

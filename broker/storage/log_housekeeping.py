@@ -13,7 +13,7 @@ from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
 from seglog.broker.storage.disk_reserve import RESERVE_BYTES, give_up_reserve, keep_reserve
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import MissingFileError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
@@ -191,6 +191,8 @@ class LogHousekeeping:
             )
 
     def _carry_out(self, plan: RetentionPlan, now_ms: int) -> None:
+        for log, error in plan.failures.items():
+            self._retention_failed(log, error)
         for log, planned in plan.by_log.items():
             log_dir = self._directories.find(parent_directory(log.directory))
             if not log_dir.is_online:
@@ -198,23 +200,31 @@ class LogHousekeeping:
             try:
                 removed = log.delete_segments([each.segment for each in planned], now_ms)
             except StorageError as error:
-                if error.takes_dir_offline:
-                    self._failures.append((log_dir, error))
-                logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
+                self._retention_failed(log, error)
                 continue
-            for each in planned:
+            if not removed:
+                continue
+            gone = planned[: len(removed)]  # the active one may have to wait for room
+            for each in gone:
                 self.deleted_segments[each.reason] += 1
                 self.deleted_bytes[each.reason] += each.segment.size_bytes
-            urgent = any(each.reason.startswith("log.dir.") for each in planned)
+            urgent = any(each.reason.startswith("log.dir.") for each in gone)
             self.schedule_deletion(log, removed, now_ms, delay_ms=0 if urgent else None)
             logger.info(
                 "event=segments-deleted log=%s segments=%d bytes=%d reasons=%r log_start=%d",
                 log.topic_partition,
-                len(planned),
-                sum(each.segment.size_bytes for each in planned),
-                sorted({each.reason for each in planned}),
+                len(gone),
+                sum(each.segment.size_bytes for each in gone),
+                sorted({each.reason for each in gone}),
                 log.offsets.log_start,
             )
+
+    def _retention_failed(self, log: Log, error: StorageError) -> None:
+        # A file that is missing was removed by somebody: that says nothing about the disk.
+        if error.takes_dir_offline and not isinstance(error, MissingFileError):
+            log_dir = self._directories.find(parent_directory(log.directory))
+            self._failures.append((log_dir, error))
+        logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
 
     # ---- flushing and checkpoints
 

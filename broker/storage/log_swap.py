@@ -19,6 +19,7 @@ renamed.
 import logging
 from collections.abc import Sequence
 
+from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEANED_SUFFIX,
@@ -50,27 +51,67 @@ def swap_segments(
     Returns:
         The old segments, renamed ``.deleted``. If none of them is left in the map, the new ones
         hold nothing that the log still has, and are deleted.
+
+    Raises:
+        DiskFullError: a directory has no room for a name; nothing has been exchanged, and the
+            caller calls ``discard_new_segments``.
+        FileError: the exchange is half done; the next start finishes it.
     """
     present = [each for each in old if segments.get(each.base_offset) is each]
     if not present:
         for segment in new:
             segment.delete_files()
         return []
-    end_mark = _mark_end(file_system, directory, new, present[-1].base_offset)
-    for segment in reversed(new):
-        segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-    for segment in present:
-        segment.change_suffix("", DELETED_SUFFIX)
-    if end_mark is not None:
-        file_system.unlink(end_mark)
-    for segment in new:
-        segment.change_suffix(SWAP_SUFFIX, "")
+    end_mark = None
+    try:
+        end_mark = _mark_end(file_system, directory, new, present[-1].base_offset)
+        for segment in reversed(new):
+            segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+    except DiskFullError:
+        if end_mark is not None:
+            file_system.unlink(end_mark)
+        raise
+    try:
+        for segment in present:
+            take_away(segment)
+        if end_mark is not None:
+            file_system.unlink(end_mark)
+        for segment in new:
+            segment.change_suffix(SWAP_SUFFIX, "")
+    except DiskFullError as error:
+        raise FileError(error.operation, error.path, error.reason) from error
     for segment in present:
         segments.remove(segment.base_offset)
     for segment in new:
         segments.add(segment)
     file_system.sync_directory(directory)
     return present
+
+
+def take_away(segment: LogSegment) -> None:
+    """Give the files of a segment that leaves its log the suffix ``.deleted``.
+
+    Raises:
+        FileError, DiskFullError: they could not be renamed.
+    """
+    try:
+        segment.change_suffix("", DELETED_SUFFIX)
+    except MissingFileError as error:
+        # Somebody has removed it by hand, which is what was to be done.
+        logger.warning("event=segment-file-gone error=%s", error)
+
+
+def discard_new_segments(new: Sequence[LogSegment]) -> None:
+    """Remove new segments whose exchange has failed for want of room.
+
+    The next pass must not find the files, and a crash must find those that are called ``.swap``
+    only with the ``.cleaned`` ones below them: so the highest go first.
+    """
+    for segment in reversed(new):
+        files = segment.files
+        segment.delete_files()
+        for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
+            remove_segment_files(files.file_system, files.directory, files.base_offset, suffix)
 
 
 def _mark_end(
@@ -88,9 +129,11 @@ def _mark_end(
     return swap
 
 
-def remove_leftover_files(file_system: FileSystem, directory: str, base_offset: int) -> None:
+def remove_segment_files(
+    file_system: FileSystem, directory: str, base_offset: int, state: str = ""
+) -> None:
     """Remove files that a new segment would find under its name (ROLL-11)."""
     for suffix in SEGMENT_SUFFIXES:
-        path = segment_path(directory, base_offset, suffix)
+        path = segment_path(directory, base_offset, suffix + state)
         if file_system.unlink(path, missing_ok=True):
             logger.warning("event=leftover-file-deleted path=%s", path)

@@ -14,7 +14,7 @@ from seglog.broker.storage.log_flush import LogFlusher
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.log_reader import LogReader
 from seglog.broker.storage.log_replay import record_stored_batch, stored_marker
-from seglog.broker.storage.log_swap import remove_leftover_files
+from seglog.broker.storage.log_swap import remove_segment_files
 from seglog.broker.storage.producer_entry import RetainedBatch
 from seglog.broker.storage.producer_state import AppendOrigin, TransactionMarker
 from seglog.broker.storage.replica_append import split_replicated
@@ -230,7 +230,7 @@ class LogWriter:
     def roll_to(self, base_offset: int, now_ms: int, reason: RollReason) -> LogSegment:
         sealed = self._segments.active
         assert base_offset > sealed.base_offset, (base_offset, sealed)
-        remove_leftover_files(self._file_system, self.directory, base_offset)
+        remove_segment_files(self._file_system, self.directory, base_offset)
         created = LogSegment.create(
             self._file_system, self.directory, base_offset, self.config, now_ms
         )

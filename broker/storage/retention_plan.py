@@ -14,6 +14,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.types import TopicPartition
@@ -45,10 +46,15 @@ class PlannedDeletion(NamedTuple):
 
 
 class RetentionPlan:
-    """The segments that go in one pass; of each log a run of its oldest ones."""
+    """The segments that go in one pass; of each log a run of its oldest ones.
+
+    Attributes:
+        failures: logs whose files could not be read, with the error; they keep everything.
+    """
 
     def __init__(self) -> None:
         self._by_log: dict[Log, list[PlannedDeletion]] = {}
+        self.failures: dict[Log, StorageError] = {}
 
     def __len__(self) -> int:
         return sum(len(planned) for planned in self._by_log.values())
@@ -70,9 +76,11 @@ class RetentionPlan:
     def add_own_rules(self, logs: Iterable[Log], now_ms: int) -> None:
         """Plan what the rules of each log by itself say."""
         for log in logs:
-            if not may_have_deletable(log, now_ms):
+            try:
+                found = log.deletable_segments(now_ms) if may_have_deletable(log, now_ms) else []
+            except StorageError as error:
+                self.failures[log] = error
                 continue
-            found = log.deletable_segments(now_ms)
             if found:
                 self._by_log[log] = [
                     PlannedDeletion(log, segment, reason.value) for segment, reason in found
@@ -125,8 +133,13 @@ class RetentionPlan:
             if segments[position + 1].base_offset > log.offsets.high_watermark:
                 return
             deletion = PlannedDeletion(log, segment, reason)
+            try:
+                largest_timestamp_ms = segment.largest_timestamp_ms
+            except StorageError as error:
+                self.failures[log] = error
+                return
             # Equal timestamps are told apart by numbers, since deletions have no order.
-            yield segment.largest_timestamp_ms, (number, position), deletion
+            yield largest_timestamp_ms, (number, position), deletion
 
 
 def may_have_deletable(log: Log, now_ms: int) -> bool:

@@ -33,9 +33,9 @@ class SegmentFiles:
     """
 
     __slots__ = (
-        "_file_system",
         "base_offset",
         "directory",
+        "file_system",
         "is_closed",
         "log",
         "offset_index",
@@ -59,7 +59,7 @@ class SegmentFiles:
         self.directory = directory
         self.suffix = suffix
         self.is_closed = False
-        self._file_system = file_system
+        self.file_system = file_system
         path_of = self.path_of
         try:
             self.log = file_system.open_log(
@@ -94,12 +94,12 @@ class SegmentFiles:
     @property
     def modified_ms(self) -> int:
         """When the data file was last written."""
-        return self._file_system.modified_ms(self.log.path)
+        return self.file_system.modified_ms(self.log.path)
 
     def set_modified_ms(self, modified_ms: int) -> None:
         """Sets that time, for a segment that takes the place of older ones (SEG-2)."""
         for path in (self.log.path, self.offset_index.path, self.time_index.path):
-            self._file_system.set_modified_ms(path, modified_ms)
+            self.file_system.set_modified_ms(path, modified_ms)
 
     def change_suffix(self, old: str, new: str) -> None:
         """Renames all files, e.g. from ``.cleaned`` to ``.swap``; open maps and slices stay valid.
@@ -117,11 +117,15 @@ class SegmentFiles:
         for kind, source in zip(SEGMENT_SUFFIXES, before, strict=True):
             target = self.path_of(kind)
             try:
-                self._file_system.rename(source, target)
+                self.file_system.rename(source, target)
             except MissingFileError:
                 if kind == LOG_SUFFIX:
                     self.suffix = old
                     raise
+            except DiskFullError:
+                if kind == LOG_SUFFIX:
+                    self.suffix = old
+                raise
             self._renamed(kind, target)
 
     def moved(self, directory: str) -> None:
@@ -165,11 +169,11 @@ class SegmentFiles:
 
     def _unlink_all(self) -> None:
         for kind in SEGMENT_SUFFIXES:
-            self._file_system.unlink(self.path_of(kind), missing_ok=True)
+            self.file_system.unlink(self.path_of(kind), missing_ok=True)
 
     def begin_sync(self, *, with_indexes: bool = True) -> "SegmentSync":
         """What a worker thread needs to put this segment on disk; to be released."""
-        return SegmentSync(self._file_system, self, with_indexes=with_indexes)
+        return SegmentSync(self.file_system, self, with_indexes=with_indexes)
 
 
 class SegmentSync:

@@ -21,7 +21,7 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records import build_batch
 from support.broker_process import BrokerProcess, broker_process
 from support.eventually import eventually
-from support.kafka_groups import commit_offset, committed_offset
+from support.kafka_groups import commit_offset, commit_once, committed_offset
 from support.real_broker import SHORT_PERIODS, all_files, log_lines
 from support.wires import WIRES, KafkaWire, NativeWire, open_wire, read_batches, read_records
 
@@ -211,6 +211,67 @@ def test_a_full_disk_keeps_no_broker_from_stopping_or_starting(small_disk: Path)
         filler.unlink()
         with open_wire("kafka", broker.port) as wire:
             eventually(lambda: wire.produce("t", one_record(big(0)(9))).error == ErrorCode.NONE)
+        assert broker.stop() == 0
+    finally:
+        if broker.is_running:
+            broker.kill()
+
+
+@pytest.mark.slow
+def test_commits_on_a_full_disk_are_stored_or_refused(small_disk: Path) -> None:
+    """C028 for offsets of groups: refused with a retriable code, and none that was told is lost."""
+    broker = RunningBroker(small_disk, {"offsets.topic.num.partitions": 1})
+    broker.log_file = small_disk.parent / "broker.log"
+    broker.start()
+    filler = small_disk / "filler"
+    try:
+        with Admin(broker.address) as admin, KafkaWire(broker.port) as wire:
+            admin.create_topic("t", partitions=1)
+            assert commit_offset(wire, "readers", "t", 1) == ErrorCode.NONE
+            fill_up(filler)
+            stored = [1]
+            refused = set()
+            for offset in range(2, 200):
+                error = commit_once(wire, "readers", "t", offset)
+                if error == ErrorCode.NONE:
+                    stored.append(offset)
+                else:
+                    refused.add(error)
+            assert refused == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+            assert committed_offset(wire, "readers", "t") == stored[-1]
+        broker.kill()
+        broker.start()
+        with KafkaWire(broker.port) as wire:
+            assert committed_offset(wire, "readers", "t") == stored[-1]
+            filler.unlink()
+            assert commit_offset(wire, "readers", "t", 1000) == ErrorCode.NONE
+        assert log_lines(broker, "log-dir-offline") == []
+        assert broker.stop() == 0
+    finally:
+        if broker.is_running:
+            broker.kill()
+
+
+@pytest.mark.slow
+def test_retention_frees_a_full_disk_unasked(small_disk: Path) -> None:
+    """C028: everything has expired, and there is not a byte for the segment that follows."""
+    broker = RunningBroker(small_disk, {**SHORT_PERIODS, "log.segment.bytes": MIB})
+    broker.log_file = small_disk.parent / "broker.log"
+    broker.start()
+    try:
+        with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
+            configs: dict[str, ConfigValue] = {"retention.ms": 3000, "file.delete.delay.ms": 0}
+            admin.create_topic("t", partitions=1, configs=configs)
+            for _ in range(2):
+                while wire.produce("t", one_record(big(0)(1))).error == ErrorCode.NONE:
+                    pass
+                (small_disk / "data" / "seglog-reserve").unlink(missing_ok=True)
+                filler = small_disk / "filler"
+                fill_up(filler)
+                end = wire.find("t", LATEST).offset
+                eventually(lambda end=end: wire.find("t", EARLIEST).offset == end)
+                filler.unlink()
+            eventually(lambda: wire.produce("t", one_record(big(0)(1))).error == ErrorCode.NONE)
         assert broker.stop() == 0
     finally:
         if broker.is_running:

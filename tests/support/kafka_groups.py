@@ -18,6 +18,17 @@ def commit_offset(
     wire: KafkaWire, group: str, topic: str, offset: int, *, partition: int = 0
 ) -> ErrorCode:
     """Commit one offset of a group without members; waits until the coordinator is ready."""
+
+    def ask() -> ErrorCode:
+        return commit_once(wire, group, topic, offset, partition=partition)
+
+    return eventually(ask, until=lambda error: error not in PASSING)
+
+
+def commit_once(
+    wire: KafkaWire, group: str, topic: str, offset: int, *, partition: int = 0
+) -> ErrorCode:
+    """The same without waiting: what the coordinator answers now."""
     entry = offset_commit.OffsetCommitRequestPartition(
         partition_index=partition, committed_offset=offset, committed_metadata=""
     )
@@ -26,12 +37,8 @@ def commit_offset(
         member_id="",
         topics=[offset_commit.OffsetCommitRequestTopic(name=topic, partitions=[entry])],
     )
-
-    def ask() -> ErrorCode:
-        answer = wire.ask(request, COMMIT_VERSION, offset_commit.OffsetCommitResponse)
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-    return eventually(ask, until=lambda error: error not in PASSING)
+    answer = wire.ask(request, COMMIT_VERSION, offset_commit.OffsetCommitResponse)
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
 def committed_offset(wire: KafkaWire, group: str, topic: str, *, partition: int = 0) -> int:

@@ -6,6 +6,7 @@ from seglog.broker.storage.cleaner.plan import CleaningPlan
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log_swap import remove_segment_files
 from seglog.broker.storage.segment_files import SegmentFiles
 from seglog.broker.storage.transaction_index import AbortedTransaction
 from seglog.protocol.records.compaction import index_batches
@@ -39,6 +40,8 @@ class CleanedSegments:
         self._begin(base_offset)
 
     def _begin(self, base_offset: int) -> None:
+        # A pass that could not remove its files must not be continued by this one.
+        remove_segment_files(self._file_system, self._plan.directory, base_offset, CLEANED_SUFFIX)
         self._files = SegmentFiles(
             self._file_system,
             self._plan.directory,
