@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from seglog.broker.api.context import RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.partition.partition import Partition
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.layout import parent_directory
 from seglog.protocol.api import (
     DescribePartitionsRequest,
@@ -54,7 +56,14 @@ class DescribePartitionsOperation:
             partition = self._services.partitions.get(topic, number)
         except RequestError as error:
             return PartitionDescription(topic, number, error.code)
+        try:
+            return self._describe_log(partition, with_segments=with_segments)
+        except StorageError as error:
+            return PartitionDescription(topic, number, error.code)
+
+    def _describe_log(self, partition: Partition, *, with_segments: bool) -> PartitionDescription:
         log = partition.log
+        topic, number = log.topic_partition
         offsets = log.offsets
         description = PartitionDescription(
             topic,

@@ -1,7 +1,7 @@
 """How far each log has been cleaned: ``cleaner-offset-checkpoint`` in every data directory."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.checkpoint_writer import CheckpointWriter
@@ -24,8 +24,15 @@ class CleanerCheckpoints:
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._writers: dict[str, CheckpointWriter] = {}
 
-    def load(self, log_dir: str) -> None:
-        """Read the file of a data directory."""
+    def load(self, log_dir: str, log_ends: Mapping[TopicPartition, int]) -> None:
+        """Read the file of a data directory.
+
+        Entries of logs that are not there, or that end before them, are dropped: what is appended
+        there later would pass for clean.
+
+        Args:
+            log_ends: the log end offset of each log in the directory.
+        """
         path = f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT}"
         writer = self._writers[log_dir] = CheckpointWriter(self._file_system, path)
         try:
@@ -37,8 +44,18 @@ class CleanerCheckpoints:
             self._offsets[log_dir] = {}
             writer.assume_written(None)
             return
-        self._offsets[log_dir] = dict(offsets)
         writer.assume_written(dict(offsets))
+        for topic_partition, offset in list(offsets.items()):
+            log_end = log_ends.get(topic_partition, -1)
+            if offset > log_end:
+                del offsets[topic_partition]
+                logger.warning(
+                    "event=cleaner-checkpoint-dropped log=%s offset=%d log_end=%d",
+                    topic_partition,
+                    offset,
+                    log_end,
+                )
+        self._offsets[log_dir] = offsets
 
     def get(self, log_dir: str, topic_partition: TopicPartition) -> int | None:
         """The first dirty offset, None if the log was never cleaned."""
@@ -48,9 +65,9 @@ class CleanerCheckpoints:
         """Take note of how far a log is clean."""
         self._offsets.setdefault(log_dir, {})[topic_partition] = offset
 
-    def forget(self, log_dir: str, topic_partition: TopicPartition) -> None:
-        """The log is gone: a new one of the same name starts dirty."""
-        self._offsets.get(log_dir, {}).pop(topic_partition, None)
+    def forget(self, log_dir: str, topic_partition: TopicPartition) -> bool:
+        """The log is gone, a new one of the same name starts dirty; whether there was an entry."""
+        return self._offsets.get(log_dir, {}).pop(topic_partition, None) is not None
 
     def job(self, log_dir: str, present: Collection[TopicPartition]) -> Callable[[], None] | None:
         """What writes the file, for a worker; None if the disk has it all.

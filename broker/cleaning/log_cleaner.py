@@ -22,14 +22,26 @@ from seglog.broker.cleaning.states import CleaningEvent, CleaningState, Cleaning
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.cleaner.candidates import CleanableLog, filthiest, look_at, make_plan
+from seglog.broker.storage.cleaner.candidates import (
+    CleanableLog,
+    filthiest,
+    look_at,
+    make_plan,
+    nothing_to_clean,
+)
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap
-from seglog.broker.storage.errors import DiskFullError, FileError, StorageError
+from seglog.broker.storage.errors import (
+    DiskFullError,
+    FileError,
+    MissingFileError,
+    StorageError,
+)
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.log_swap import discard_new_segments
 from seglog.broker.storage.segment import LogSegment
 from seglog.config import BrokerConfig
 from seglog.protocol.errors import SeglogError
@@ -96,9 +108,11 @@ class LogCleaner:
             config.log_cleaner_io_max_bytes_per_second, time.monotonic, self._stop_waiting.wait
         )
         self._checkpoints = CleanerCheckpoints(file_system)
+        self._outdated_checkpoints: set[str] = set()
+        log_ends = {log.topic_partition: log.offsets.log_end for log in logs.all_logs()}
         for log_dir in logs.log_dirs:
             if log_dir.is_online:
-                self._checkpoints.load(log_dir.path)
+                self._checkpoints.load(log_dir.path, log_ends)
 
     # ---- what others ask for
 
@@ -138,10 +152,14 @@ class LogCleaner:
         return job.statistics.bytes_read, sum(each.size_bytes for each in job.plan.segments)
 
     def look_at(self, log: Log) -> CleanableLog:
-        """What there is to clean in a log."""
+        """What there is to clean in a log; one whose files cannot be read is given up."""
         log_dir = self._logs.log_dir_of(log).path
         checkpoint = self._checkpoints.get(log_dir, log.topic_partition)
-        return look_at(log, checkpoint, self._clock.time_ms())
+        try:
+            return look_at(log, checkpoint, self._clock.time_ms())
+        except StorageError as error:
+            self._give_up(log, error)
+            return nothing_to_clean(log)
 
     async def abort_and_pause(self, topic_partition: TopicPartition) -> None:
         """End the pass over a log, if one runs, and begin no other until ``resume`` (CLN-9)."""
@@ -163,7 +181,11 @@ class LogCleaner:
         self.uncleanable.pop(topic_partition, None)
         self._not_before_ms.pop(topic_partition, None)
         for log_dir in self._logs.log_dirs:
-            self._checkpoints.forget(log_dir.path, topic_partition)
+            if self._checkpoints.forget(log_dir.path, topic_partition):
+                # On disk before a topic of that name can be: after a crash it would pass for clean.
+                if not self._outdated_checkpoints:
+                    self._loop.call_soon(self._write_outdated_checkpoints)
+                self._outdated_checkpoints.add(log_dir.path)
 
     async def stop(self, deadline_seconds: float) -> bool:
         """End all passes at their next chunk; False if the deadline passed first."""
@@ -243,7 +265,13 @@ class LogCleaner:
                 log.topic_partition,
                 cleanable.first_dirty_offset,
             )
-        plan = make_plan(log, cleanable, self._clock.time_ms())
+        try:
+            plan = make_plan(log, cleanable, self._clock.time_ms())
+        except StorageError as error:
+            self._give_up(log, error)
+            size = log.segment_bytes_total
+            self._answer(log.topic_partition, CleaningOutcome(size, size, 0, 0, error))
+            return
         job = CleaningJob(log, plan, self._loop.create_future())
         job.size_before = log.segment_bytes_total
         # Who asks while a pass runs means the log as it is then: that pass is no answer.
@@ -287,7 +315,11 @@ class LogCleaner:
             raise CleaningAbortedError(f"{swap.topic_partition} is not cleaned any more")
         found = [log.segments.get(base_offset) for base_offset in swap.old_base_offsets]
         old = [segment for segment in found if segment is not None]
-        removed = log.replace_segments(new, old)
+        try:
+            removed = log.replace_segments(new, old)
+        except DiskFullError:
+            discard_new_segments(new)
+            raise
         self._logs.housekeeping.schedule_deletion(log, removed, self._clock.time_ms())
 
     def _ended(
@@ -315,6 +347,8 @@ class LogCleaner:
             logger.error("event=cleaner-bug log=%s", topic_partition, exc_info=error)
         if job.answers is not None:
             known = error if isinstance(error, SeglogError) else None
+            if error is not None and known is None:
+                known = CleaningAbortedError(f"the pass failed: {type(error).__name__}: {error}")
             self._answer(
                 topic_partition,
                 CleaningOutcome(
@@ -351,20 +385,29 @@ class LogCleaner:
             self._postpone(log, "the pass got no further")
         log_dir = self._logs.log_dir_of(log)
         self._checkpoints.set(log_dir.path, topic_partition, result.end_offset)
-        present = {each.topic_partition for each in self._logs.all_logs()}
-        write = self._checkpoints.job(log_dir.path, present)
-        if write is not None:
-            written = self._run_blocking(write)
-            written.add_done_callback(partial(self._checkpoint_written, log))
+        self._write_checkpoint(log_dir.path, partial(self._note_storage_error, log))
         # What lies below the log start goes now, without waiting for the retention task (CLN-12).
         self._logs.housekeeping.run_retention(
             self._clock.time_ms(), only={topic_partition.topic}, dry_run=False
         )
 
-    def _checkpoint_written(self, log: Log, written: "asyncio.Future[None]") -> None:
-        error = None if written.cancelled() else written.exception()
-        if isinstance(error, StorageError):
-            self._note_storage_error(log, error)
+    def _write_outdated_checkpoints(self) -> None:
+        while self._outdated_checkpoints:
+            log_dir = self._outdated_checkpoints.pop()
+            self._write_checkpoint(log_dir, partial(_note_unwritten, log_dir))
+
+    def _write_checkpoint(self, log_dir: str, failed: Callable[[StorageError], None]) -> None:
+        present = {each.topic_partition for each in self._logs.all_logs()}
+        write = self._checkpoints.job(log_dir, present)
+        if write is None:
+            return
+
+        def look_at_outcome(written: "asyncio.Future[None]") -> None:
+            error = None if written.cancelled() else written.exception()
+            if isinstance(error, StorageError):
+                failed(error)
+
+        self._run_blocking(write).add_done_callback(look_at_outcome)
 
     def _failed(self, job: CleaningJob, error: SeglogError) -> None:
         log = job.log
@@ -378,14 +421,21 @@ class LogCleaner:
         elif isinstance(error, FileError) and changed:
             self._postpone(log, "retention took a segment away")
         else:
-            self.counters.failures += 1
-            self.uncleanable[log.topic_partition] = str(error)
-            logger.error("event=log-uncleanable log=%s reason=%s", log.topic_partition, error)
+            self._give_up(log, error)
             if isinstance(error, StorageError):
                 self._note_storage_error(log, error)
 
+    def _give_up(self, log: Log, error: SeglogError) -> None:
+        """Leave a log alone from now on (CLN-8)."""
+        if log.topic_partition in self.uncleanable:
+            return
+        self.counters.failures += 1
+        self.uncleanable[log.topic_partition] = str(error)
+        logger.error("event=log-uncleanable log=%s reason=%s", log.topic_partition, error)
+
     def _note_storage_error(self, log: Log, error: StorageError) -> None:
-        if error.takes_dir_offline:
+        # Somebody has removed a file: that says nothing about the disk.
+        if error.takes_dir_offline and not isinstance(error, MissingFileError):
             self._storage_failed(log, error)
         else:
             logger.warning("event=cleaner-write-failed log=%s error=%s", log.topic_partition, error)
@@ -394,6 +444,10 @@ class LogCleaner:
         asked = self._asked.pop(topic_partition, None)
         if asked is not None and not asked.done():
             asked.set_result(outcome)
+
+
+def _note_unwritten(log_dir: str, error: StorageError) -> None:
+    logger.warning("event=cleaner-write-failed directory=%s error=%s", log_dir, error)
 
 
 def _gone(topic_partition: TopicPartition) -> SeglogError:

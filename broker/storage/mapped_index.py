@@ -24,7 +24,8 @@ class MappedIndex:
     Args:
         path: the file; it need not exist before the first use.
         base_offset: the segment's base offset, to which stored offsets are relative.
-        max_bytes: the most the file may take (``segment.index.bytes``), cut to whole entries.
+        max_bytes: the most the file may take (``segment.index.bytes``), cut to whole entries;
+            reserved ones fit in any case.
         create: make the file, at its full size.
     """
 
@@ -52,10 +53,13 @@ class MappedIndex:
         create: bool = False,
     ) -> None:
         self.base_offset = base_offset
-        self.max_entries = max_bytes // self.ENTRY.size
+        self.max_entries = self._entries_in(max_bytes)
         self._file_system = file_system
         self._file = file_system.map_index(
-            path, entry_bytes=self.ENTRY.size, max_bytes=max_bytes, create=create
+            path,
+            entry_bytes=self.ENTRY.size,
+            max_bytes=self.max_entries * self.ENTRY.size,
+            create=create,
         )
         self._entries = 0
         self._last: tuple[int, int] | None = None
@@ -166,7 +170,7 @@ class MappedIndex:
         """
         entries = self.entries
         if max_bytes is not None:
-            self.max_entries = max(max_bytes // self.ENTRY.size, entries)
+            self.max_entries = max(self._entries_in(max_bytes), entries)
         self._file.resize(self.max_entries * self.ENTRY.size)
 
     def trim(self) -> None:
@@ -208,6 +212,9 @@ class MappedIndex:
         raise NotImplementedError
 
     # ---- for subclasses
+
+    def _entries_in(self, max_bytes: int) -> int:
+        return max(max_bytes // self.ENTRY.size, self.RESERVED_ENTRIES)
 
     def _load(self) -> None:
         self._entries = self._file.size // self.ENTRY.size

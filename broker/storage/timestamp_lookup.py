@@ -100,11 +100,18 @@ class TimestampLookup:
         return None
 
     def _find_greatest(self) -> TimestampOffset | None:
-        segments = self._current()
-        greatest = max(map(self._greatest_visible, segments), default=NO_TIMESTAMP)
-        if greatest < 0:
-            return None
-        return self._find_at_or_after(greatest)
+        greatest = {segment: self._greatest_visible(segment) for segment in self._current()}
+        while greatest:
+            segment = max(greatest, key=greatest.__getitem__)
+            if greatest[segment] < 0:
+                return None
+            found = self._find_at_or_after(greatest[segment])
+            if found is not None:
+                return found
+            # Of a batch that compaction has emptied, and whose header has kept its time (KEEP-9).
+            of_records = self._greatest_of_records(segment)
+            greatest[segment] = of_records if of_records < greatest[segment] else NO_TIMESTAMP
+        return None
 
     def _greatest_visible(self, segment: LogSegment) -> int:
         """The greatest timestamp of a segment; deleted records below the log start do not count."""
@@ -114,8 +121,15 @@ class TimestampLookup:
         greatest = segment.translate(segment.offset_of_max_timestamp)
         if greatest is not None and greatest.base_offset >= log_start:
             return segment.max_timestamp_ms
+        return self._greatest_of_records(segment)
+
+    def _greatest_of_records(self, segment: LogSegment) -> int:
+        """The greatest timestamp of the records at or above the log start that a segment holds."""
+        log_start = self._offsets.log_start
         visible = NO_TIMESTAMP
         for header, position in segment.batches(log_start):
+            if header.record_count == 0:
+                continue
             if header.base_offset >= log_start:
                 visible = max(visible, header.max_timestamp)
                 continue

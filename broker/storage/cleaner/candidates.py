@@ -78,6 +78,12 @@ def look_at(log: Log, checkpoint: int | None, now_ms: int) -> CleanableLog:
     )
 
 
+def nothing_to_clean(log: Log) -> CleanableLog:
+    """What is said of a log whose files cannot be read."""
+    start = log.offsets.log_start
+    return CleanableLog(log.topic_partition, start, start, 0, 0, 0, checkpoint_is_invalid=False)
+
+
 def filthiest(candidates: Iterable[tuple[CleanableLog, float]]) -> CleanableLog | None:
     """The eligible log with the greatest dirty ratio (CLN-6), of pairs (log, minimum ratio)."""
     eligible = [each for each, min_ratio in candidates if each.is_eligible(min_ratio)]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from seglog.broker.storage.log_file import LogFile
 from seglog.broker.storage.producer_entry import LastProducerRecord
 from seglog.broker.storage.transaction_index import AbortedTransaction
-from seglog.protocol.types import TopicPartition
+from seglog.protocol.types import INT64_MAX, TopicPartition
 
 
 class SourceSegment(NamedTuple):
@@ -53,7 +53,7 @@ class CleaningPlan:
     @property
     def horizon_ms(self) -> int:
         """When the tombstones go that this pass is the first to keep (KEEP-11)."""
-        return self.now_ms + self.delete_retention_ms
+        return min(self.now_ms + self.delete_retention_ms, INT64_MAX)
 
     @property
     def dirty_segments(self) -> Sequence[SourceSegment]:
