@@ -182,6 +182,8 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
         return NoDescriptorError(operation, path, reason)
     if error.errno == errno.ENOENT:
         return MissingFileError(operation, path, reason)
+    if error.errno == errno.EISDIR:
+        return CorruptFileError(path, "it is a folder")  # not made by a broker, and no disk failure
     return FileError(operation, path, reason)
 
 

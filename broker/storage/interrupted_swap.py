@@ -6,7 +6,7 @@ The rules are in docs/storage-format.md, section 12; ``log_swap`` says what leav
 import logging
 from typing import Final
 
-from seglog.broker.storage.errors import CorruptLogError
+from seglog.broker.storage.errors import CorruptFileError, CorruptLogError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEANED_SUFFIX,
@@ -39,7 +39,7 @@ def tidy_folder(
     for name in file_system.list_directory(directory):
         parsed = parse_segment_file_name(name)
         if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
-            file_system.unlink(f"{directory}/{name}", missing_ok=True)
+            _remove_file(file_system, f"{directory}/{name}")
         elif parsed is not None:
             files.append(parsed)
     if any(file.state in _STATES_IN_SWAP for file in files):
@@ -47,6 +47,14 @@ def tidy_folder(
         _finish_swap(file_system, directory, complete, config, now_ms)
         file_system.sync_directory(directory)
     return file_system.list_directory(directory)
+
+
+def _remove_file(file_system: FileSystem, path: str) -> None:
+    """Remove a file; a folder of such a name is somebody else's, and stays."""
+    try:
+        file_system.unlink(path, missing_ok=True)
+    except CorruptFileError:
+        logger.warning("event=foreign-folder-ignored path=%s", path)
 
 
 def _path(directory: str, file: SegmentFileName) -> str:

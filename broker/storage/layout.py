@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from seglog.broker.storage.errors import InvalidDirectoryNameError, InvalidTopicNameError
-from seglog.protocol.types import INT32_MAX, TopicPartition
+from seglog.protocol.types import INT32_MAX, INT64_MAX, TopicPartition
 
 LOG_SUFFIX: Final = ".log"
 OFFSET_INDEX_SUFFIX: Final = ".index"
@@ -78,7 +78,7 @@ def parse_segment_file_name(name: str) -> SegmentFileName | None:
     SegmentFileName(base_offset=42, suffix='.index', state='.swap')
     """
     stem, dot, rest = name.partition(".")
-    if not dot or len(stem) < _OFFSET_DIGITS or not (stem.isascii() and stem.isdigit()):
+    if not dot or len(stem) != _OFFSET_DIGITS or not (stem.isascii() and stem.isdigit()):
         return None
     suffix, dot, state = rest.partition(".")
     suffix = "." + suffix
@@ -87,7 +87,10 @@ def parse_segment_file_name(name: str) -> SegmentFileName | None:
         return None
     if state not in ("", CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX):
         return None
-    return SegmentFileName(int(stem), suffix, state)
+    base_offset = int(stem)
+    if base_offset > INT64_MAX:
+        return None  # twenty digits have room for more than an offset has
+    return SegmentFileName(base_offset, suffix, state)
 
 
 # ---- partition folders

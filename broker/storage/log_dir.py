@@ -6,6 +6,7 @@ recovery, the identity of the other directories), with a line in the log that na
 
 import json
 import logging
+import os.path
 from typing import Final
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
@@ -14,7 +15,6 @@ from seglog.broker.storage.directory_lock import DirectoryLock
 from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
     CorruptFileError,
-    FileError,
     MissingFileError,
     StorageError,
 )
@@ -22,6 +22,7 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     parent_directory,
@@ -66,6 +67,13 @@ class LogDir:
     def is_online(self) -> bool:
         """Whether it is in use."""
         return self.offline_reason is None
+
+    def is_there(self) -> bool:
+        """Whether the folder has not been removed, or its disk unmounted, under our hands."""
+        try:
+            return self._file_system.exists(self._file(META_PROPERTIES))
+        except StorageError:
+            return False
 
     def lock(self) -> None:
         """Make the directory if it is missing, and lock it.
@@ -178,7 +186,12 @@ def remove_directory_tree(file_system: FileSystem, path: str) -> None:
     for name in names:
         try:
             file_system.unlink(f"{path}/{name}", missing_ok=True)
-        except FileError:
+        except StorageError:
             # A folder inside, which no broker makes.
             remove_directory_tree(file_system, f"{path}/{name}")
+    if os.path.islink(path):
+        # Somebody has moved the folder to another disk and left a link.
+        file_system.remove_directory(os.path.realpath(path))
+        file_system.unlink(path)
+        return
     file_system.remove_directory(path)

@@ -31,11 +31,14 @@ class LogDirScan:
     Attributes:
         live: names of the folders of partitions, by partition.
         deleted: names of folders that are to be removed.
+        unreachable: names of links to folders of partitions that are not there (a disk that is not
+            mounted), by partition.
     """
 
     log_dir: LogDir
     live: dict[TopicPartition, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
+    unreachable: dict[TopicPartition, str] = field(default_factory=dict)
 
 
 def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
@@ -49,17 +52,22 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
     scan = LogDirScan(log_dir)
     for name in file_system.list_directory(log_dir.path):
         path = f"{log_dir.path}/{name}"
-        if name in SKIPPED_DIRECTORIES or name in _NOT_OURS or not os.path.isdir(path):
+        if name in SKIPPED_DIRECTORIES or name in _NOT_OURS:
+            continue
+        is_broken_link = os.path.islink(path) and not os.path.exists(path)
+        if not os.path.isdir(path) and not is_broken_link:
             continue
         try:
             found = parse_partition_directory(name)
         except InvalidDirectoryNameError as error:
-            if name.startswith("."):
+            if name.startswith(".") or is_broken_link:
                 continue  # the trash of a desktop, snapshots of a file system
             raise InvalidDirectoryNameError(
                 name, f"{error.reason}; move {path} out of the data directory {log_dir.path}"
             ) from error
-        if found.state is DirectoryState.LIVE:
+        if is_broken_link and found.state is DirectoryState.LIVE:
+            scan.unreachable[found.topic_partition] = name
+        elif found.state is DirectoryState.LIVE:
             scan.live[found.topic_partition] = name
         elif found.state is DirectoryState.DELETED:
             scan.deleted.append(name)

@@ -277,6 +277,15 @@ class LogManager:
         self._directories.check_any_online()
         return partitions
 
+    def set_log_offline(self, log: Log, error: StorageError) -> list[TopicPartition]:
+        """Serve one log no more, of which somebody has removed files; the others go on."""
+        logger.error("event=log-offline log=%s reason=%r", log.topic_partition, str(error))
+        self._registry.remove(log)
+        log.abandon()
+        self._damaged.add(self.log_dir_of(log))
+        self._registry.set_offline([log.topic_partition], str(error))
+        return [log.topic_partition]
+
     def job_failed(self, log_dir: LogDir, error: StorageError) -> list[TopicPartition]:
         """Note that a job in a directory has failed; returns the partitions that go offline.
 

@@ -122,6 +122,7 @@ class LogStartup:
         """
         configs = _configs_of(catalog, config)
         jobs: list[Callable[[], LoadedFolder]] = []
+        unreachable: list[LoadedFolder] = []
         for scan in self._scans:
             log_dir = scan.log_dir
             self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
@@ -144,7 +145,7 @@ class LogStartup:
                     configs[topic.name],
                     now_ms=now_ms,
                     clean_shutdown=log_dir.stopped_cleanly,
-                    recovery_point=checkpoints.recovery_points.get(topic_partition, 0),
+                    recovery_point=max(0, checkpoints.recovery_points.get(topic_partition, 0)),
                     log_start_checkpoint=checkpoints.log_starts.get(topic_partition, 0),
                     topic_id=topic.topic_id,
                     producer_expiration_ms=config.producer_id_expiration_ms,
@@ -152,8 +153,9 @@ class LogStartup:
                 high_watermark = checkpoints.high_watermarks.get(topic_partition, 0)
                 folder = _Folder(log_dir, path, topic_partition, topic.topic_id)
                 jobs.append(partial(self._load, folder, open_log, high_watermark))
+            unreachable += _unreachable(scan, catalog)
             self._keep_reserve(log_dir)
-        return run_parallel(jobs)
+        return [*run_parallel(jobs), *unreachable]
 
     def _load(
         self, folder: _Folder, open_log: Callable[[], Log], high_watermark: int
@@ -282,6 +284,20 @@ class LogStartup:
 def _is_hidden(topic_partition: TopicPartition) -> bool:
     """Whether a folder that looks like a partition's is rather something like ``.Trash-1000``."""
     return topic_partition.topic.startswith(".")
+
+
+def _unreachable(scan: LogDirScan, catalog: TopicCatalog) -> list[LoadedFolder]:
+    """Partitions whose folder is a link to nowhere: offline, and by no means made anew."""
+    found = []
+    for topic_partition, name in scan.unreachable.items():
+        topic = catalog.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= topic.partition_count:
+            continue
+        path = f"{scan.log_dir.path}/{name}"
+        error = StorageError(f"{path} is a link to a folder that is not there")
+        logger.warning("event=log-not-loaded folder=%s error=%s", path, error)
+        found.append(LoadedFolder(scan.log_dir, topic_partition, None, error))
+    return found
 
 
 def _read(log_dir: LogDir) -> _Checkpoints:

@@ -21,6 +21,7 @@ from seglog.broker.storage.producer_snapshot import (
     encode_snapshot,
     encode_window,
 )
+from seglog.protocol.types import INT64_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -184,4 +185,6 @@ class ProducerSnapshotFiles:
 
 def _offsets_of(names: Iterable[str], suffix: str) -> set[int]:
     stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-    return {int(stem) for stem in stems if stem.isdigit()}
+    # isdigit() is true of superscripts, too, which int() does not read.
+    offsets = {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
+    return {offset for offset in offsets if offset <= INT64_MAX}
