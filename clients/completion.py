@@ -3,6 +3,20 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Final
+
+WAITS_FOR_ITSELF: Final = "a callback of the client must not wait for the client"
+_this_thread = threading.local()
+
+
+def forbid_waiting() -> None:
+    """The calling thread brings completions about: one that it waited for would never come."""
+    _this_thread.may_not_wait = True
+
+
+def is_waiting_forbidden() -> bool:
+    """Whether the calling thread is one of those."""
+    return bool(getattr(_this_thread, "may_not_wait", False))
 
 
 class Completion:

@@ -124,6 +124,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         twin = self._twin
         stream = twin.stream
         while True:
+            self._check_open()
             stream.is_iterated = True
             # From a list, without a step to the other thread for each record.
             if twin.group is None:

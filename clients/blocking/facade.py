@@ -1,6 +1,8 @@
 """What the blocking clients have in common: their twin, its thread, and how they end."""
 
 import atexit
+import os
+import warnings
 import weakref
 from collections.abc import Coroutine
 from types import TracebackType
@@ -43,7 +45,7 @@ class BlockingClient(Generic[TwinT]):
             self._thread.stop()
             raise
         _open_clients.add(self)
-        finalizer = weakref.finalize(self, _abandon, self._thread, twin)
+        finalizer = weakref.finalize(self, _abandon, self._thread, twin, type(self).__name__)
         finalizer.atexit = False
 
     def __enter__(self) -> Self:
@@ -67,10 +69,20 @@ class BlockingClient(Generic[TwinT]):
         """Close, because the interpreter ends."""
         self.close()
 
+    def leave_to_parent(self) -> None:
+        """This process was forked: the client and its connection belong to the other one."""
+        self._is_closed = True
+
     def _call(self, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
         return self._thread.call(work)
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            self._thread.check()
+
     def _end(self, last_work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+        # Before anything changes: who may not wait here leaves the client as it is.
+        self._thread.admit(last_work)
         self._is_closed = True
         _open_clients.discard(self)
         try:
@@ -79,8 +91,14 @@ class BlockingClient(Generic[TwinT]):
             self._thread.stop()
 
 
-def _abandon(thread: LoopThread, twin: _Twin) -> None:
-    thread.abandon(twin.close())
+def _abandon(thread: LoopThread, twin: _Twin, kind: str) -> None:
+    if thread.is_needed:
+        thread.abandon(twin.close())
+        _warn_of_unclosed(kind)
+
+
+def _warn_of_unclosed(kind: str) -> None:
+    warnings.warn(f"unclosed {kind}: call close() or use `with`", ResourceWarning, stacklevel=2)
 
 
 _open_clients: "weakref.WeakSet[BlockingClient[Any]]" = weakref.WeakSet()
@@ -90,3 +108,13 @@ _open_clients: "weakref.WeakSet[BlockingClient[Any]]" = weakref.WeakSet()
 def _close_at_exit() -> None:
     for client in list(_open_clients):
         client.close_at_exit()
+        _warn_of_unclosed(type(client).__name__)
+
+
+def _leave_clients_to_parent() -> None:
+    for client in list(_open_clients):
+        client.leave_to_parent()
+    _open_clients.clear()
+
+
+os.register_at_fork(after_in_child=_leave_clients_to_parent)

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
+from seglog.clients.completion import WAITS_FOR_ITSELF, forbid_waiting
 from seglog.clients.errors import ClientClosedError, ClientError
 
 _STOP_TIMEOUT_S: Final = 5.0
@@ -38,11 +39,7 @@ class LoopThread:
             ClientClosedError: the client is closed, or belongs to the process that this one was
                 forked from.
         """
-        try:
-            self._check_callable()
-        except ClientError:
-            work.close()
-            raise
+        self.admit(work)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return _result_of(future)
@@ -51,35 +48,52 @@ class LoopThread:
         finally:
             future.cancel()
 
-    def _check_callable(self) -> None:
+    def admit(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Raise what ``call`` would, before anything is done; ``work`` is closed then."""
+        try:
+            self.check()
+        except ClientError:
+            work.close()
+            raise
+
+    def check(self) -> None:
+        """Raise what ``call`` would: nobody can wait here for the loop."""
         if self._is_stopped:
             raise ClientClosedError("the client is closed")
-        if os.getpid() != self._process_id:
+        if not self.is_of_this_process:
             raise ClientClosedError("the client was made before this process was forked")
         if threading.current_thread() is self._thread:
-            raise ClientError("a callback of the client must not wait for the client")
+            raise ClientError(WAITS_FOR_ITSELF)
 
     def stop(self) -> None:
         """End the loop and the thread; idempotent."""
         self.stop_soon()
-        if os.getpid() == self._process_id and threading.current_thread() is not self._thread:
+        if self.is_of_this_process and threading.current_thread() is not self._thread:
             self._thread.join(_STOP_TIMEOUT_S)
 
     def stop_soon(self) -> None:
         """Ask the loop to end, without waiting."""
-        if not self._is_stopped and os.getpid() == self._process_id:
+        if self.is_needed:
             self._is_stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
 
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether the thread runs here, and not in the process that this one was forked from."""
+        return os.getpid() == self._process_id
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the thread runs, and nobody has asked it to end."""
+        return self.is_of_this_process and not self._is_stopped
+
     def abandon(self, last_work: Coroutine[Any, Any, Any]) -> None:
         """Run ``last_work``, then end; for a client that nobody can reach any more."""
-        if self._is_stopped or os.getpid() != self._process_id:
-            last_work.close()
-            return
         future = asyncio.run_coroutine_threadsafe(last_work, self._loop)
         future.add_done_callback(lambda _: self.stop_soon())
 
     def _run(self) -> None:
+        forbid_waiting()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()

@@ -133,6 +133,11 @@ class Producer(BlockingClient[AsyncProducer]):
         """
         return 0 if self._is_closed else self._end(self._twin.close(timeout))
 
+    def leave_to_parent(self) -> None:
+        """This process was forked: the client and its connection belong to the other one."""
+        super().leave_to_parent()
+        self._twin.refuse("the client was made before this process was forked")
+
     def close_at_exit(self) -> None:
         """Close, because the interpreter ends: what is in the buffer gets a moment."""
         self.close(EXIT_TIMEOUT_S)
@@ -153,6 +158,7 @@ class Producer(BlockingClient[AsyncProducer]):
         return self._call(self._twin.find_target(topic, partition))
 
     def _wait_for_room(self, deadline_s: float) -> None:
+        self._thread.check()
         has_room = threading.Event()
         self._twin.accumulator.wait_for_room(has_room.set)
         if not has_room.wait(max(0.0, deadline_s - time.monotonic())):

@@ -240,12 +240,12 @@ class RecordAccumulator:
                 partition = topic.sticky.partition_for(size, target.partition_count)
             else:
                 partition = partition_for_key(key, target.partition_count)
+        if not 0 <= partition < target.partition_count:
+            raise ConfigurationError(
+                f"topic {target.topic} has {target.partition_count} partitions, no {partition}"
+            )
         queue = topic.queues.get(partition)
         if queue is None:
-            if not 0 <= partition < target.partition_count:
-                raise ConfigurationError(
-                    f"topic {target.topic} has {target.partition_count} partitions, no {partition}"
-                )
             queue = PartitionQueue(TopicPartition(target.topic, partition))
             topic.queues[partition] = queue
         return queue

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from seglog.clients.completion import Completion
+from seglog.clients.completion import WAITS_FOR_ITSELF, Completion, is_waiting_forbidden
 from seglog.clients.errors import ClientError, ClientTimeoutError
 from seglog.clients.models import RecordMetadata
 from seglog.clients.producer.batch import ProducerBatch
@@ -70,6 +70,11 @@ class AsyncDeliveryFuture(DeliveryFuture):
     """The coming acknowledgement of one record, to be awaited. ``result`` must not wait."""
 
     __slots__ = ()
+
+    def exception(self, timeout: float | None = None) -> ClientError | None:
+        """Why the record is not stored, None if it is; on a loop only once that is decided."""
+        _check_awaited(self._batch)
+        return super().exception(timeout)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self._batch.is_done:
@@ -204,9 +209,14 @@ class BulkFuture:
 
 
 class AsyncBulkFuture(BulkFuture):
-    """The coming acknowledgements of many records, to be awaited."""
+    """The coming acknowledgements of many records, to be awaited. ``result`` must not wait."""
 
     __slots__ = ()
+
+    def exception(self, timeout: float | None = None) -> ClientError | None:
+        """The first error, None if every record is stored; on a loop only once all is decided."""
+        _check_awaited(self._delivery)
+        return super().exception(timeout)
 
     def __await__(self) -> Generator[object, None, int]:
         if not self._delivery.is_done:
@@ -214,7 +224,20 @@ class AsyncBulkFuture(BulkFuture):
         return self.result(0)
 
 
+def _check_awaited(completion: Completion) -> None:
+    if completion.is_done:
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    # As a rule it is the loop that has to bring it about: it would wait for itself.
+    raise ClientError("not decided yet: await the future, or look at done() before")
+
+
 def _wait(completion: Completion, timeout: float | None) -> None:
+    if not completion.is_done and is_waiting_forbidden():
+        raise ClientError(WAITS_FOR_ITSELF)
     if not completion.wait(timeout):
         raise ClientTimeoutError(f"not acknowledged within {timeout} s; it may still be")
 

@@ -14,6 +14,7 @@ from seglog.clients.errors import (
     BufferFullError,
     ClientClosedError,
     ClientError,
+    ConfigurationError,
     FlushTimeoutError,
     RecordsDroppedError,
 )
@@ -56,7 +57,7 @@ class AsyncProducer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._sender: Sender | None = None
-        self._is_closed = False
+        self._refusal = ""
 
     async def start(self) -> Self:
         """Connect; idempotent.
@@ -230,7 +231,7 @@ class AsyncProducer:
         Returns:
             How many records were dropped: in the buffer, but never acknowledged.
         """
-        self._is_closed = True
+        self.refuse("the producer is closed")
         self.accumulator.close()
         batches = self.accumulator.pending()
         if self._sender is not None:
@@ -263,16 +264,24 @@ class AsyncProducer:
 
     # Shared with the blocking facade.
 
+    def refuse(self, reason: str) -> None:
+        """Take no more records; whoever sends gets ``ClientClosedError`` with the reason."""
+        self._refusal = self._refusal or reason
+
     def known_target(self, topic: str, partition: int | None) -> Target | None:
         """Where to send, if metadata knows; from any thread.
 
         Raises:
             ClientClosedError: the producer is closed or was not started.
         """
-        if self._is_closed:
-            raise ClientClosedError("the producer is closed")
+        if self._refusal:
+            raise ClientClosedError(self._refusal)
         if self._sender is None:
             raise ClientClosedError("the producer is not started")
+        if type(topic) is not str:
+            raise ConfigurationError(f"topic {topic!r}: expected a string")
+        if partition is not None and type(partition) is not int:
+            raise ConfigurationError(f"partition {partition!r}: expected an integer, or None")
         known = self.cluster.topics.get(topic)
         if known is None or (partition is not None and partition >= known.partition_count):
             return None
@@ -290,10 +299,12 @@ class AsyncProducer:
 
     def room_error(self) -> ClientError:
         """The error of one who waited for room in vain."""
-        return BufferFullError(
-            f"the buffer of {self.config.buffer_bytes} bytes stayed full for "
-            f"{self.config.max_block_ms} ms"
+        message = (
+            f"no room for a record: the buffer was full for max_block_ms={self.config.max_block_ms}"
+            f", buffer_bytes={self.config.buffer_bytes}"
         )
+        trouble = None if self._sender is None else self._sender.last_trouble
+        return BufferFullError(message if trouble is None else f"{message}; last error: {trouble}")
 
     async def _wait_for_room(self, deadline_s: float) -> None:
         loop = asyncio.get_running_loop()

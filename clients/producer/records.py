@@ -76,7 +76,10 @@ def measured_record(
     if not headers:
         return (timestamp_ms, key, value, ()), size
     checked: list[tuple[str, bytes | None]] = []
-    for name, content in headers:
+    for header in headers:
+        if not isinstance(header, (tuple, list)) or len(header) != _PAIR:
+            raise ConfigurationError(f"header {header!r}: expected a pair of name and value")
+        name, content = header
         if type(name) is not str:
             raise ConfigurationError(f"header name {name!r}: expected a string")
         plain = _checked_bytes(f"header {name}", content)

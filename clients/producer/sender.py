@@ -87,6 +87,11 @@ class Sender:
         self.failed: list[ProducerBatch] = []
         """Newest batches that were given up and that perhaps nobody has looked at."""
 
+    @property
+    def last_trouble(self) -> ClientError | None:
+        """What keeps batches from leaving, as far as that is known; from any thread."""
+        return next(reversed([*self._last_errors.values()]), self._last_introduction_error)
+
     def wake(self) -> None:
         """There may be something to do; on the loop's thread."""
         self._wakeup.set()

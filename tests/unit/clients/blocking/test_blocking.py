@@ -2,7 +2,6 @@
 
 import gc
 import inspect
-import os
 import subprocess
 import sys
 import textwrap
@@ -89,6 +88,7 @@ def test_the_twins_have_the_same_operations_with_the_same_arguments():
             "known_target",
             "find_target",
             "room_error",
+            "refuse",
         },
         AsyncConsumer: {"stop_at_present_end", "forget_end"},
         AsyncAdmin: {"start"},
@@ -232,22 +232,32 @@ def test_lost_records_come_out_of_a_with_block(threaded_broker):
 
 
 def test_a_callback_that_waits_for_its_own_client_is_told_instead_of_hanging(threaded_broker):
+    """And the client goes on as if nothing had been asked: it is neither closed nor blocked."""
     threaded_broker.create("topic")
     outcome = []
-
-    def flush(_):
-        try:
-            producer.flush()
-        except ClientError as error:
-            outcome.append(str(error))
-        finally:
-            called.set()
-
     called = threading.Event()
-    with Producer(threaded_broker.address) as producer:
-        producer.send("topic", b"value").add_done_callback(flush)
+
+    def wait_for_the_client(_):
+        later = producer.send("topic", b"later")
+        for call in (
+            producer.flush,
+            producer.close,
+            later.result,
+            lambda: producer.send_many("topic", [(None, bytes(90)), (None, b"no room")]),
+            lambda: producer.send("unheard of", b""),
+        ):
+            try:
+                call()
+            except ClientError as error:
+                outcome.append(str(error))
+        called.set()
+
+    with Producer(threaded_broker.address, buffer_bytes=100) as producer:
+        producer.send("topic", b"value").add_done_callback(wait_for_the_client)
         assert called.wait(5)
-    assert outcome == ["a callback of the client must not wait for the client"]
+        assert producer.send("topic", b"last").result(5).offset == 3
+        assert producer.close() == 0
+    assert outcome == ["a callback of the client must not wait for the client"] * 5
 
 
 def test_connecting_in_vain_leaves_nothing_behind(threaded_broker):
@@ -264,28 +274,66 @@ def test_a_client_that_nobody_holds_ends_by_itself(threaded_broker):
     producer = Producer(threaded_broker.address)
     thread = producer._thread._thread
     producer.send("topic", b"value")
+    held = [producer]
     del producer
-    gc.collect()
+
+    def lose():
+        held.clear()
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="unclosed Producer"):
+        lose()
     thread.join(5)
     assert not thread.is_alive()
     assert threaded_broker.topics["topic"][0].next_offset == 1
 
 
-def test_a_forked_child_is_told_that_the_client_is_not_its_own(threaded_broker):
-    admin = Admin(threaded_broker.address)
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            admin.list_topics()
-        except ClientClosedError as error:
-            os.write(write_end, str(error).encode())
-        os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        assert b"before this process was forked" in pipe.read()
-    os.waitpid(child, 0)
-    admin.close()
+FORKING_PROGRAM = """
+    import os, sys
+    from seglog.clients import Admin, ClientClosedError, Consumer, Producer
+    address = sys.argv[1]
+    with Producer(address, linger_ms=100) as producer, Admin(address) as admin:
+        consumer = Consumer(address, "topic", start="earliest")
+        records = iter(consumer)
+        assert next(records).value == b"0"
+        future = producer.send("topic", b"of the parent")
+        if not os.fork():
+            for call in (
+                lambda: producer.send("topic", b"of the child"),
+                lambda: producer.send_many("topic", [(None, b"of the child")]),
+                lambda: next(iter(consumer)),
+                consumer.read,
+                admin.list_topics,
+            ):
+                try:
+                    call()
+                except ClientClosedError as error:
+                    print(error)
+            with Producer(address) as mine:
+                mine.send("topic", b"of the child").result(5)
+            sys.exit(7)  # through the blocks and what is done at the exit: nothing of it is ours
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+        assert future.result(5).offset >= 0
+        assert next(records).value == b"1"
+        consumer.close()
+"""
+
+
+def test_a_forked_child_is_told_that_the_clients_are_not_its_own(threaded_broker):
+    """What it sent would stay in a buffer for ever; and the parent goes on undisturbed."""
+    (log,) = threaded_broker.create("topic")
+    fill(log, numbered(2))
+    program = textwrap.dedent(FORKING_PROGRAM)
+    result = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", program, threaded_broker.address],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert result.stderr == ""
+    assert result.stdout == "the client was made before this process was forked\n" * 5
+    assert (result.returncode, log.next_offset) == (0, 4)
 
 
 PROGRAM = """

@@ -61,7 +61,7 @@ async def test_a_send_that_finds_no_room_waits_then_fails(broker):
         await producer.send_and_wait("topic", b"known")
         broker.script = silence_produce
         await producer.send("topic", bytes(100))
-        with pytest.raises(BufferFullError, match="50 bytes stayed full for 50 ms"):
+        with pytest.raises(BufferFullError, match="max_block_ms=50, buffer_bytes=50"):
             await producer.send("topic", b"more")
         with pytest.raises(BufferFullError):
             await producer.send_many("topic", [(None, b"more")])
@@ -188,6 +188,49 @@ async def test_a_partition_that_was_just_added_can_be_sent_to(broker):
             await producer.send("topic", b"value", partition=1)
         broker.topics["topic"].append(type(log)())
         assert (await producer.send_and_wait("topic", b"value", partition=1)).partition == 1
+
+
+async def test_a_partition_that_is_gone_is_not_waited_for(broker):
+    """A topic was made anew with fewer: at once an error, not after the delivery timeout."""
+    broker.create("topic", 2)
+    async with AsyncProducer(broker.address, metadata_max_age_ms=10) as producer:
+        await producer.send_and_wait("topic", b"", partition=1)
+        broker.create("topic", 1)
+        async with asyncio.timeout(5):
+            while producer.cluster.topics["topic"].partition_count == 2:  # noqa: ASYNC110 - metadata
+                await asyncio.sleep(0.005)
+        with pytest.raises(ConfigurationError, match="has 1 partitions, no 1"):
+            await producer.send("topic", b"", partition=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"topic": b"topic"}, "topic b'topic': expected a string"),
+        ({"partition": "0"}, "partition '0': expected an integer"),
+        ({"headers": {"name": b"value"}}, "header 'name': expected a pair"),
+        ({"headers": [("name",)]}, "expected a pair"),
+        ({"value": "text"}, "value is a str: expected bytes"),
+    ],
+)
+async def test_what_no_record_can_be_is_refused_by_name(broker, arguments, words):
+    broker.create("topic")
+    async with AsyncProducer(broker.address) as producer:
+        with pytest.raises(ConfigurationError, match=words):
+            await producer.send(**{"topic": "topic", **arguments})
+
+
+async def test_a_future_that_is_not_decided_cannot_be_waited_for_on_the_loop(broker):
+    """It would hold the loop that has to bring it about."""
+    broker.create("topic")
+    async with AsyncProducer(broker.address, linger_ms=50) as producer:
+        one = await producer.send("topic", b"")
+        many = await producer.send_many("topic", [(None, b"")])
+        for future in (one, many):
+            with pytest.raises(ClientError, match="await the future"):
+                future.result(10)
+        await producer.flush()
+        assert (one.result().offset, many.result()) == (0, 1)
 
 
 async def test_a_topic_is_asked_for_once_however_many_send_to_it(broker):
