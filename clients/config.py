@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
-from seglog.clients.errors import ConfigurationError
+from seglog.clients.errors import ConfigurationError, address_text
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import INT32_MAX, Acks, IsolationLevel
 
@@ -33,7 +33,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
 
 def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[Address, ...]:

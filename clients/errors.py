@@ -29,6 +29,11 @@ from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
 
 
+def address_text(host: str, port: int) -> str:
+    """Host and port as ``bootstrap_servers`` takes them: IPv6 addresses in square brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class ClientError(SeglogError):
     """Base of all errors of the client library."""
 
@@ -68,7 +73,7 @@ class BrokerConnectionError(ClientError, ConnectionError):
     retriable = True
 
     def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(f"{host}:{port}: {reason}")
+        super().__init__(f"{address_text(host, port)}: {reason}")
         self.host = host
         self.port = port
         self.reason = reason

@@ -119,8 +119,8 @@ class AsyncConsumer(ConsumerCore):
             BrokerError: the broker refuses for a reason that does not pass.
         """
         stream = self.stream
-        self._started()
         while True:
+            self._started()
             stream.is_iterated = True
             for record in stream.current:
                 yield record

@@ -237,9 +237,12 @@ class ConsumerCore:
 
     def _follow_topics(self) -> None:
         """Metadata is new."""
+        if self._partitions is None:
+            return
+        self._partitions.see_topics()
         if self.group is not None:
             self.group.see_metadata()
-        elif self._partitions is not None:
+        else:
             self._partitions.follow(self._subscription.topics)
 
     def _put(self, chunk: Chunk) -> None:

@@ -169,6 +169,8 @@ class Fetcher:
         look_again_at_s = _NEVER
         by_leader: dict[int, list[PartitionState]] = {}
         for state in self.states.values():
+            if state.is_of_old_topic and not state.buffered_bytes and not state.is_halted:
+                self._begin_in_new_topic(state)
             if not self._wants_more(state):
                 continue
             if state.retry_at_s > now_s:
@@ -216,6 +218,7 @@ class Fetcher:
             isolation_level=config.isolation_level,
         )
         timeout_s = (config.fetch_max_wait_ms + config.request_timeout_ms) / 1000
+        is_foreseen = False
         try:
             response: FetchResponse = await self._cluster.request(request, timeout_s, leader)
             if response.error is not ErrorCode.NONE:
@@ -224,14 +227,18 @@ class Fetcher:
             for state, generation in asked.values():
                 if state.generation == generation:
                     self._handle_error(state, error)
+            is_foreseen = True
         else:
             self._take(response, asked)
+            is_foreseen = True
         finally:
             self._in_flight[leader] -= 1
             for state, generation in asked.values():
                 # One that moved meanwhile has begun anew, perhaps with a request of its own.
                 if state.generation == generation:
                     state.is_in_flight = False
+                    if not is_foreseen:
+                        self._retry_later(state)  # Not in a circle, each time with a traceback.
             self._wakeup.set()
 
     def _take(
@@ -240,7 +247,7 @@ class Fetcher:
         for result in response.partitions:
             partition = TopicPartition(result.topic, result.partition)
             state, generation = asked.get(partition, (None, 0))
-            if state is None or state.generation != generation:
+            if state is None or state.generation != generation or state.is_of_old_topic:
                 continue
             if result.error is ErrorCode.NONE:
                 if self._take_records(state, result) and partition in self.states:
@@ -305,14 +312,32 @@ class Fetcher:
             log_start_offset=result.log_start_offset,
             end_offset=result.high_watermark,
         )
-        if self._config.offset_reset == "error":
-            self._halt(state, error)
-        elif state.buffered_bytes:
+        if state.buffered_bytes and self._config.offset_reset != "error":
             # What is fetched already is read first; then this happens again.
             self._retry_later(state)
         else:
-            self._cluster.warn("consumer: %s; going on at the %s", error, self._config.offset_reset)
-            state.move_to(End(self._config.offset_reset))
+            self._reset(state, error)
+
+    def _begin_in_new_topic(self, state: PartitionState) -> None:
+        """What was fetched from the old topic is read; nothing more of it is to be had."""
+        if state.stop_offset is not None:
+            # Reading ends where the old topic ended: that is here.
+            state.stop_offset = 0
+        error = OffsetOutOfRangeError(
+            f"{state.partition}: the topic was deleted and made anew, offset {state.fetch_offset} "
+            "means nothing in it",
+            partition=state.partition,
+            offset=state.fetch_offset,
+        )
+        self._reset(state, error)
+
+    def _reset(self, state: PartitionState, error: OffsetOutOfRangeError) -> None:
+        policy = self._config.offset_reset
+        if policy == "error":
+            self._halt(state, error)
+        else:
+            self._cluster.warn("consumer: %s; going on at the %s", error, policy)
+            state.move_to(End(policy))
 
     def _halt(self, state: PartitionState, error: ClientError) -> None:
         """Let the reader know of an error behind what it has got; until then nothing is asked."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig
 from seglog.clients.consumer.fetcher import Fetcher
-from seglog.clients.consumer.starts import End, Offset, Place
+from seglog.clients.consumer.starts import End, Nowhere, Offset, Place
 from seglog.clients.consumer.state import UNKNOWN, PartitionState
 from seglog.clients.consumer.stream import RecordStream
 from seglog.clients.errors import ConfigurationError, UnknownTopicOrPartitionError
@@ -33,6 +33,7 @@ class PartitionSet:
         self._fetcher = fetcher
         self._stream = stream
         self._timeout_s = config.request_timeout_ms / 1000
+        self._topic_ids: dict[str, bytes] = {}
         self.stops_at_end = False
         """Whether reading ends where each partition ended when it was begun."""
 
@@ -73,21 +74,30 @@ class PartitionSet:
                     f"no {state.partition.partition}"
                 )
             self.states[state.partition] = state
+            self._topic_ids[known.name] = known.topic_id
         if self.stops_at_end:
             await self._set_ends(self.states)
         self._fetcher.wake()
 
-    async def resume(self, offsets: Offsets, place: Place) -> None:
-        """Read partitions from committed offsets on, and from ``place`` where there is none."""
+    async def resume(
+        self, offsets: Offsets, place: Place, added: Collection[TopicPartition] = ()
+    ) -> None:
+        """Read partitions from committed offsets on, and from ``place`` where there is none.
+
+        What was ``added`` while the application reads begins with its first record.
+        """
         await self._cluster.watch({partition.topic for partition in offsets}, self._timeout_s)
         begun: dict[TopicPartition, PartitionState] = {}
         for partition, committed in offsets.items():
-            state = begun[partition] = PartitionState(partition, place)
+            is_added = partition in added and not isinstance(place, Nowhere)
+            state = PartitionState(partition, End.EARLIEST if is_added else place)
+            begun[partition] = state
             if committed is not None:
                 state.begin_at(committed.offset)
         if self.stops_at_end:
             await self._set_ends(begun)
         self.states.update(begun)
+        self.see_topics()
         self._fetcher.wake()
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
@@ -97,6 +107,26 @@ class PartitionSet:
             if state is not None:
                 state.move_to(Offset(0))
                 self._stream.discard(state)
+
+    def see_topics(self) -> None:
+        """Metadata is new: notice topics that were deleted and made anew since.
+
+        Their offsets begin anew as well: a position of the old topic may well exist in the new
+        one, and everything before it would be passed over without a word.
+        """
+        for name in {partition.topic for partition in self.states}:
+            known = self._cluster.topics.get(name)
+            if known is None:
+                continue
+            before = self._topic_ids.setdefault(name, known.topic_id)
+            if before == known.topic_id:
+                continue
+            self._topic_ids[name] = known.topic_id
+            for partition, state in self.states.items():
+                # One that has no position yet gets one in the new topic.
+                if partition.topic == name and state.place is None:
+                    state.is_of_old_topic = True
+        self._fetcher.wake()
 
     def follow(self, topics: Iterable[str]) -> None:
         """Metadata is new: read partitions that were added, from their first record."""
@@ -109,6 +139,14 @@ class PartitionSet:
                 partition = TopicPartition(name, number)
                 if partition not in self.states:
                     self.states[partition] = PartitionState(partition, End.EARLIEST)
+            # A topic that was made anew may have fewer.
+            self.end(
+                [
+                    partition
+                    for partition in self.states
+                    if partition.topic == name and partition.partition >= known.partition_count
+                ]
+            )
         self._fetcher.wake()
 
     # How far the application is.

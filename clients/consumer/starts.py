@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from seglog.clients.errors import ConfigurationError
 from seglog.clients.offsets import ByPartition, PartitionLike, as_partition, timestamp_of
-from seglog.protocol.types import TopicPartition
+from seglog.protocol.types import INT64_MAX, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def place_of(start: Start, *, integer_is_offset: bool) -> Place:
         case End():
             return place
         case Offset(offset=number) | Timestamp(timestamp_ms=number) | Last(count=number):
-            if type(number) is int and number >= 0:
+            if type(number) is int and 0 <= number <= INT64_MAX:
                 return place
     raise ConfigurationError(
         f"start={start!r}: expected {' or '.join(map(repr, _ENDS))}, a time (ms since the epoch, "

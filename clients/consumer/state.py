@@ -29,6 +29,7 @@ class PartitionState:
         "high_watermark",
         "is_halted",
         "is_in_flight",
+        "is_of_old_topic",
         "is_paused",
         "partition",
         "place",
@@ -53,6 +54,8 @@ class PartitionState:
         self.is_in_flight = False
         self.is_halted = False
         self.is_paused = False
+        self.is_of_old_topic = False
+        """Whether the topic was deleted and made anew: offsets mean nothing there any more."""
         self.retry_at_s = 0.0
         self.failures = 0
 
@@ -65,6 +68,7 @@ class PartitionState:
         self.settled = UNKNOWN
         self.is_halted = False
         self.is_in_flight = False
+        self.is_of_old_topic = False
         self.retry_at_s = 0.0
 
     def rewind(self, offset: int) -> None:

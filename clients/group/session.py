@@ -62,6 +62,7 @@ class GroupSession:
         self._notify = notify
         self._is_heard = is_heard
         self._coordinator = GroupCoordinator(cluster, config.group)
+        self._topics: SubscribedTopics | None = None
         self._membership: Membership | None = None
         self._commits = OffsetCommits(self._coordinator, Member())
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -75,7 +76,7 @@ class GroupSession:
         Raises:
             UnknownTopicOrPartitionError: one that was named does not exist.
         """
-        topics = SubscribedTopics(self._cluster, wanted)
+        topics = self._topics = SubscribedTopics(self._cluster, wanted)
         await topics.find()
         membership = self._membership = Membership(
             self._config, self._coordinator, topics, self, is_heard=self._is_heard
@@ -127,7 +128,11 @@ class GroupSession:
     async def begin(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
         """Read these too, from the committed offsets."""
         offsets = await self._commits.fetch(partitions, timeout_s)
-        await self._partitions.resume(offsets, self._place)
+        # Its producers know an added partition before its readers do: who begins at the end of it
+        # would lose what was sent meanwhile.
+        topics = self._topics
+        added = [each for each in partitions if topics is not None and topics.is_added(each)]
+        await self._partitions.resume(offsets, self._place, added)
         self._notify()
 
     # What the reader needs.

@@ -8,6 +8,7 @@ from seglog.clients.cluster import Cluster
 from seglog.clients.errors import broker_error
 from seglog.protocol.api import MetadataRequest, MetadataResponse
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import TopicPartition
 
 Wanted: TypeAlias = Sequence[str] | re.Pattern[str]
 """Names of topics, or what their whole names match."""
@@ -27,6 +28,7 @@ class SubscribedTopics:
         self.names: frozenset[str] = frozenset(() if isinstance(wanted, re.Pattern) else wanted)
         """The topics as of the last look."""
         self._timeout_s = cluster.config.request_timeout_ms / 1000
+        self._begun: dict[str, tuple[bytes, int]] = {}
 
     async def find(self) -> None:
         """Look for the topics for the first time.
@@ -37,6 +39,14 @@ class SubscribedTopics:
         for name in sorted(self.names):
             await self._cluster.find_topic(name, self._timeout_s)
         await self.look_again()
+        known = [self._cluster.topics[name] for name in self.names if name in self._cluster.topics]
+        self._begun = {each.name: (each.topic_id, each.partition_count) for each in known}
+
+    def is_added(self, partition: TopicPartition) -> bool:
+        """Whether a partition, or its topic, has come since ``find``."""
+        known = self._cluster.topics.get(partition.topic)
+        topic_id, count = self._begun.get(partition.topic, (b"", 0))
+        return partition.partition >= count or (known is not None and known.topic_id != topic_id)
 
     async def look_again(self) -> bool:
         """See which topics match now; returns whether they are others than before."""

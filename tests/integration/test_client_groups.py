@@ -368,7 +368,9 @@ def test_the_second_of_two_with_one_name_puts_the_first_out(broker, filled):
         settle([first], [6])
         with member(broker, filled, "fenced", group_instance_id="me") as second:
             settle([second], [6])
-            with pytest.raises(FencedInstanceIdError, match="fenced"):
+            with pytest.raises(
+                FencedInstanceIdError, match="fenced: .* the same group_instance_id"
+            ):
                 eventually(lambda: first.read(timeout=0.1), until=lambda _: False)
             with pytest.raises(FencedInstanceIdError):
                 first.commit({(filled, 0): 1})
@@ -456,6 +458,27 @@ def test_what_a_listener_raises_comes_out_where_the_application_reads(broker, fi
         with pytest.raises(ZeroDivisionError):
             consumer.read(timeout=5)
         assert len(read_until([consumer], 60)) == 60
+
+
+def test_nothing_in_an_added_partition_is_lost_though_reading_begins_at_the_end(
+    broker, admin, topic
+):
+    """Producers know it first: what they send until the group divides it anew is read too."""
+    pattern = re.compile(re.escape(topic) + r"(-\d)?")
+    # Metadata is never renewed by itself, so that records are surely there before its members.
+    slow = {"offset_reset": "latest", "metadata_max_age_ms": 1500}
+    with (
+        member(broker, topic, "late", **slow) as named,
+        member(broker, pattern, "late pattern", **slow) as matching,
+        Producer(broker.address) as producer,
+    ):
+        settle([named, matching], [6, 6])
+        admin.create_partitions(topic, 8)
+        admin.create_topic(f"{topic}-1")
+        producer.send(topic, b"1", partition=7).result(10)
+        producer.send(f"{topic}-1", b"2", partition=0).result(10)
+        assert numbers(read_until([named], 1)) == [1]
+        assert numbers(read_until([matching], 2)) == [1, 2]
 
 
 def test_added_partitions_and_topics_that_match_are_read(broker, admin, topic):

@@ -5,6 +5,7 @@ and put its own answer (or silence) in the place of the broker's.
 """
 
 import asyncio
+import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
@@ -77,6 +78,7 @@ class FakeBroker:
         self.host = "127.0.0.1"
         self.port = 0
         self.topics: dict[str, list[FakeLog]] = {}
+        self.topic_ids: dict[str, bytes] = {}
         self.auto_create_partitions = 0
         self.requests: list[Any] = []
         self.connection_count = 0
@@ -92,6 +94,7 @@ class FakeBroker:
 
     def create(self, name: str, partitions: int = 1) -> list[FakeLog]:
         self.topics[name] = [FakeLog() for _ in range(partitions)]
+        self.topic_ids[name] = os.urandom(16)
         return self.topics[name]
 
     def requests_of(self, kind: type) -> list[Any]:
@@ -238,7 +241,7 @@ class FakeBroker:
                 api.PartitionMetadata(number, 0, 0, [0], [0])
                 for number in range(len(self.topics[name]))
             ]
-            topics.append(api.TopicMetadata(name, api.ZERO_TOPIC_ID, partitions))
+            topics.append(api.TopicMetadata(name, self.topic_ids[name], partitions))
         brokers = [api.BrokerMetadata(0, self.host, self.port)]
         return api.MetadataResponse(brokers, "fake", 0, topics)
 

@@ -34,6 +34,12 @@ def values(records):
     return [record.value for record in records]
 
 
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what another task does is waited for
+            await asyncio.sleep(0.005)
+
+
 async def read_all(consumer):
     return [record async for record in consumer]
 
@@ -318,6 +324,60 @@ async def test_a_deleted_topic_is_waited_for_and_read_when_it_is_back(broker):
         (log,) = broker.create("topic")
         fill(log, [b"new"])
         assert values(await consumer.read(1, 5)) == [b"new"]
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+async def test_a_topic_made_anew_is_read_as_the_policy_says(broker, policy):
+    """C063: the old position exists in it, so that a reader would pass over what is before it."""
+    old = broker.create("topic", 3)
+    fill(old[0], numbered(3))
+    options = {"metadata_max_age_ms": 20, "offset_reset": policy, **FAST}
+    async with AsyncConsumer(broker.address, "topic", start="earliest", **options) as consumer:
+        assert values(await consumer.read(3, 2)) == numbered(3)
+        new = broker.create("topic", 2)
+        fill(new[0], [b"new %d" % number for number in range(5)])
+        await until(lambda: consumer.assignment == [("topic", 0), ("topic", 1)])
+        fill(new[1], [b"last"])
+        broker.appended.set()
+        read = []
+        while b"last" not in read:
+            read += values(await consumer.read(10, 1))
+        expected = [b"new %d" % number for number in range(5)] if policy == "earliest" else []
+        assert sorted({*read} - {b"last", b"new 3", b"new 4"}) == expected[:3]
+        assert await consumer.position(("topic", 0)) == 5
+
+
+async def test_what_was_fetched_of_an_old_topic_comes_before_the_new_one(broker):
+    (log,) = broker.create("topic")
+    fill(log, numbered(6))
+    options = {"metadata_max_age_ms": 20, **FAST}
+    async with AsyncConsumer(broker.address, "topic", start="earliest", **options) as consumer:
+        assert values(await consumer.read(2, 2)) == numbered(2)
+        (log,) = broker.create("topic")
+        fill(log, [b"new"])
+        await until(lambda: consumer._started().state_of(("topic", 0)).is_of_old_topic)
+        assert values(await consumer.read(4, 2)) == numbered(4, 2)
+        assert values(await consumer.read(1, 2)) == [b"new"]
+
+
+async def test_a_topic_made_anew_is_an_error_if_wanted_and_the_end_of_reading_to_the_end(broker):
+    (log,) = broker.create("topic")
+    fill(log, numbered(6))
+    options = {"start": "earliest", "metadata_max_age_ms": 20, **FAST}
+    async with (
+        AsyncConsumer(broker.address, "topic", offset_reset="error", **options) as strict,
+        AsyncConsumer(
+            broker.address, "topic", stop_at_end=True, prefetch_bytes=1, **options
+        ) as other,
+    ):
+        assert len(await strict.read(6, 2)) == 6
+        assert len(await other.read(1, 2)) == 1
+        fill(broker.create("topic")[0], [b"new"])
+        with pytest.raises(OffsetOutOfRangeError, match="deleted and made anew, offset 6"):
+            await strict.read(1, 5)
+        await strict.seek(("topic", 0), "earliest")
+        assert values(await strict.read(1, 5)) == [b"new"]
+        assert b"new" not in values(await asyncio.wait_for(read_all(other), 5))
 
 
 async def test_what_does_not_exist_is_refused_at_the_start(broker):
