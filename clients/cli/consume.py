@@ -23,7 +23,7 @@ from seglog.clients.cli.record_output import (
     template_format,
     value_format,
 )
-from seglog.clients.cli.rendering import count_text, data_stream, print_message
+from seglog.clients.cli.rendering import count_text, data_stream, is_data_wanted, print_message
 from seglog.clients.cli.settings import connection_options
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from seglog.protocol.records.record import Record
 
 _RECORDS_PER_READ: Final = 2000
+_LOOK_UP_S: Final = 0.5
+_FOR_EVER: Final = float("inf")
 _PRINT_PROPERTIES: Final = (
     "print.timestamp",
     "print.partition",
@@ -273,10 +275,11 @@ class _Printing:
 
     def _read(self, at_most: int, *, until_end: bool) -> "tuple[list[Record], bool]":
         """Some records; if none, whether that is the end and not the time that was up."""
-        if not until_end or self._timeout_s is None:
-            # Without a time limit a read comes back empty at the end only, and without an end
-            # only when its time is up.
-            return self._consumer.read(at_most, self._timeout_s), until_end
+        if not until_end:
+            return self._read_while_wanted(at_most), False
+        if self._timeout_s is None:
+            # Without a time limit a read comes back empty at the end only.
+            return self._consumer.read(at_most, None), True
         begin_s = time.monotonic()
         records = self._consumer.read(at_most, self._timeout_s)
         if not records and time.monotonic() - begin_s > self._timeout_s / 2:
@@ -284,6 +287,22 @@ class _Printing:
             begin_s = time.monotonic()
             records = self._consumer.read(at_most, self._timeout_s)
         return records, time.monotonic() - begin_s <= self._timeout_s / 2
+
+    def _read_while_wanted(self, at_most: int) -> "list[Record]":
+        """Some records, none when the time is up.
+
+        Raises:
+            BrokenPipeError: nobody reads what is written; with nothing to write for hours it would
+                not be noticed so long.
+        """
+        deadline_s = _FOR_EVER if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while True:
+            left_s = max(0.0, deadline_s - time.monotonic())
+            records = self._consumer.read(at_most, min(left_s, _LOOK_UP_S))
+            if records or left_s <= _LOOK_UP_S:
+                return records
+            if not is_data_wanted():
+                raise BrokenPipeError
 
     def _put(self, records: "list[Record]") -> None:
         self._output.write(b"".join(map(self._write, records)))

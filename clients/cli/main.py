@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from seglog.clients.cli.command_tree import Entry, LazyGroup
-from seglog.clients.cli.rendering import drop_data, flush_data
+from seglog.clients.cli.rendering import drop_data, flush_data, open_standard_streams
 from seglog.clients.cli.settings import (
     BOOTSTRAP_VARIABLE,
     connection_options,
@@ -65,6 +65,7 @@ class _Program(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a number that it returns is the exit status."""
+        open_standard_streams()
         # Ctrl-C may come after a call was made and before it was handed to the client's loop.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         try:
@@ -90,6 +91,8 @@ def _failure_of(ctx: click.Context, error: Exception) -> _Failure:
 
     if isinstance(error, OSError) and error.filename is not None:
         return _Failure(f"{error.filename}: {error.strerror}")
+    if isinstance(error, OSError) and not isinstance(error, SeglogError):
+        return _Failure(error.strerror or str(error))
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ConfigurationError):
         return _Mistake(text)

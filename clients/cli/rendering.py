@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ _NOTHING: Final = "-"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT_STEP: Final = 1024
 _REFRESH_S: Final = 0.2
+_STANDARD_STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -65,6 +67,31 @@ def data_stream() -> BinaryIO:
         return open(sys.stdout.fileno(), "wb", closefd=False)
     except (OSError, ValueError):
         return sys.stdout.buffer  # in a test, where there is no descriptor
+
+
+def open_standard_streams() -> None:
+    """Put the null device where a standard stream is closed.
+
+    Else the next socket gets its number: what is printed goes there, and libuv ends the process.
+    """
+    for descriptor, (name, mode) in enumerate(_STANDARD_STREAMS):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+        if getattr(sys, name) is None:  # which is what Python makes of a closed one
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+
+
+def is_data_wanted() -> bool:
+    """Whether somebody still reads standard output; a pipe tells only who asks or writes."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return True  # in a test, where there is no descriptor
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return not poll.poll(0)
 
 
 def flush_data() -> None:

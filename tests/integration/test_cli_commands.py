@@ -157,6 +157,39 @@ def test_benchmarks_print_other_lines_than_kafkas(address: str) -> None:
     assert (figures["records"], figures["bytes"]) == (2000, 100_000)
 
 
+def test_a_reader_that_has_gone_is_served_until_the_next_record(address: str) -> None:
+    """``seglog consume topic | head -1``: with nothing to write a pipe does not tell."""
+    checked(address, "topics", "create", "quiet")
+    checked(address, "produce", "quiet", data=b"1\n2\n")
+    with subprocess.Popen(
+        [*SEGLOG, "consume", "quiet", "--from-beginning"],
+        env={**os.environ, "SEGLOG_BOOTSTRAP_SERVER": address},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.stdout.close()
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_ends_in_an_abort(address: str, closed: str) -> None:
+    """As cron jobs and daemons have it: the next socket got the number of the stream."""
+    checked(address, "topics", "create", "streams", "--if-not-exists")
+    for command in ("topics list", "produce streams", "consume streams -e"):
+        line = f"{sys.executable} -m seglog.clients.cli {command} {closed}"
+        result = run(address, "-c", line, program=["/bin/sh"])
+        assert result.returncode == 0, (command, result.stderr)
+        assert b"Traceback" not in result.stderr
+
+
+def test_a_full_disk_ends_in_a_traceback(address: str) -> None:
+    line = f"{sys.executable} -m seglog.clients.cli topics list --json > /dev/full"
+    result = run(address, "-c", line, program=["/bin/sh"])
+    assert (result.returncode, result.stderr) == (1, b"seglog: No space left on device\n")
+
+
 def test_a_broker_that_hangs_is_waited_for_without_end() -> None:
     with running_broker() as broker:
         broker.pause()
