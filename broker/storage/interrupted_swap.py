@@ -4,9 +4,10 @@ The rules are in docs/storage-format.md, section 12; ``log_swap`` says what leav
 """
 
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
-from seglog.broker.storage.errors import CorruptFileError, CorruptLogError
+from seglog.broker.storage.batch_walk import VerifiedBatches
+from seglog.broker.storage.errors import CorruptFileError, SegmentOverflowError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEANED_SUFFIX,
@@ -91,9 +92,15 @@ def _finish_swap(
     swapped = sorted(file for file in files if file.state == SWAP_SUFFIX)
     bases = [file.base_offset for file in swapped if file.suffix == LOG_SUFFIX]
     if bases:
-        start, end = bases[0], bases[0] + 1
-        for base_offset in bases:
-            end = max(end, _next_offset(file_system, directory, base_offset, config, now_ms))
+        ends = [_end_of(file_system, directory, base, config, now_ms) for base in bases]
+        sources_are_there = SegmentFileName(bases[0], LOG_SUFFIX, "") in files
+        if sources_are_there and any(end.fault is not None for end in ends):
+            # The first source is the first to go: with it, all are there, and better than this.
+            for file in swapped:
+                logger.warning("event=damaged-swap-dropped path=%s", _path(directory, file))
+                file_system.unlink(_path(directory, file))
+            return
+        start, end = bases[0], max(bases[0] + 1, *(end.next_offset for end in ends))
         for file in files:
             is_segment_file = file.suffix in SEGMENT_SUFFIXES and not file.state
             if is_segment_file and start <= file.base_offset < end:
@@ -105,19 +112,25 @@ def _finish_swap(
         file_system.rename(_path(directory, file), target)
 
 
-def _next_offset(
+class _End(NamedTuple):
+    next_offset: int
+    fault: str | None
+
+
+def _end_of(
     file_system: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int
-) -> int:
-    """The offset behind the last batch of a ``.swap`` segment, by its headers."""
+) -> _End:
+    """The offset behind the last good batch of a ``.swap`` segment, and what is wrong there."""
     segment = LogSegment.open(
         file_system, directory, base_offset, config, now_ms, suffix=SWAP_SUFFIX
     )
     next_offset = base_offset
     try:
-        for header, _position in segment.batches():
+        batches = VerifiedBatches(segment.log, base_offset)
+        for header, _position in batches:
             next_offset = header.next_offset
-    except CorruptLogError as error:
-        logger.warning("event=damaged-swap-segment error=%s", error)
+    except SegmentOverflowError as error:
+        return _End(next_offset, str(error))
     finally:
         segment.files.close()
-    return next_offset
+    return _End(next_offset, batches.fault)

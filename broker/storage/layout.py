@@ -48,7 +48,7 @@ FILE_NAME_LENGTH_MAX: Final = 255
 _OFFSET_DIGITS: Final = 20
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _MARKED_DIRECTORY: Final = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-future|-stray)")
-_PARTITION_NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+_PARTITION_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 # ---- segment files

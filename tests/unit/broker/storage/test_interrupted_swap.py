@@ -99,6 +99,21 @@ def test_half_renamed_segment_is_completed(directory: Path, missing: str) -> Non
     assert offsets_of(read_all(open_log(directory))) == [1]
 
 
+@pytest.mark.parametrize("damage", ["junk", "flipped bit", "cut"])
+def test_damaged_swap_file_replaces_what_is_whole(directory: Path, damage: str) -> None:
+    """REC-20: the sources are still there."""
+    make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6])
+    make(directory, 0, [1, 6], ".swap")
+    path = directory / f"{0:020d}.log.swap"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes({"junk": bytes(500), "cut": content[:-10]}.get(damage, content))
+    assert tidy(directory) == [".log", "5.log"]
+    assert not names_in(directory, ".swap")
+    assert offsets_of(read_all(open_log(directory))) == [0, 1, 5, 6]
+
+
 def test_damaged_swap_file_does_not_stop_the_start(directory: Path) -> None:
     make(directory, 0, [0, 1])
     make(directory, 5, [5, 6])

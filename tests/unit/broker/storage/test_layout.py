@@ -73,7 +73,8 @@ def test_topic_with_a_long_name_cannot_be_deleted() -> None:
 @pytest.mark.parametrize(
     "name",
     ["topic", "-0", "topic-", "topic-x", "topic-2147483648", "topic--1", "topic-1-delete",
-     "topic.1-delete", "t opic-1.x-delete", "topic-x.abc-stray", "lost+found"],
+     "topic.1-delete", "t opic-1.x-delete", "topic-x.abc-stray", "lost+found",
+     "topic-01", "topic-00"],
 )  # fmt: skip
 def test_foreign_folder_is_taken_for_a_partition(name: str) -> None:
     if name == "topic--1":
