@@ -14,6 +14,7 @@ import pytest
 from seglog.protocol import api
 from seglog.protocol.native import NativeClient
 from support.broker_process import BlockingClient, BrokerProcess, broker_process
+from support.eventually import eventually
 
 CLOSED_WITHIN_SECONDS = 1.0
 MEGABYTE = 1024 * 1024
@@ -172,6 +173,15 @@ def test_descriptors_run_out(tmp_path: Path) -> None:
             client.ask(api.MetadataRequest())
             assert "limit=open-files" in broker.log.read_text()
             assert broker.log.read_text().count("limit=open-files") <= 2
-        with BlockingClient(broker.port) as late:
-            late.ask(api.MetadataRequest())
+        # As soon as the daemon has noticed that the strangers are gone, and not before.
+        eventually(lambda: is_served(broker.port))
         assert broker.stop() == 0
+
+
+def is_served(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as late:
+        try:
+            late.sendall(hello())
+            return bool(late.recv(1))
+        except ConnectionError:
+            return False

@@ -23,14 +23,21 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._cuts = 0
         self._lock = threading.Lock()
         self._is_done = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> int:
-        """End all connections at once; how many there were."""
+        """End all connections at once, and swallow no more; how many there were.
+
+        One that is just being opened counts: it may have lost an answer already, and its client
+        would wait for that as long as its patience lasts.
+        """
         with self._lock:
             pairs, self._pairs = self._pairs, set()
+            self._cuts += 1
+            self.swallows_answers = False
         for pair in pairs:
             for each in pair:
                 with contextlib.suppress(OSError):
@@ -53,9 +60,9 @@ class CuttingProxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._relay, args=(near,), daemon=True).start()
+            threading.Thread(target=self._relay, args=(near, self._cuts), daemon=True).start()
 
-    def _relay(self, near: socket.socket) -> None:
+    def _relay(self, near: socket.socket, cuts: int) -> None:
         try:
             far = socket.create_connection(("127.0.0.1", self.target), timeout=5)
         except OSError:
@@ -63,15 +70,17 @@ class CuttingProxy:
             return
         pair = (near, far)
         with self._lock:
-            self._pairs.add(pair)
+            if cuts == self._cuts:
+                self._pairs.add(pair)
         with near, far:
             with contextlib.suppress(OSError):
-                self._copy(near, far)
+                if pair in self._pairs:
+                    self._copy(near, far, cuts)
             # Before they are closed: a cut must not shut the next owner of their numbers down.
             with self._lock:
                 self._pairs.discard(pair)
 
-    def _copy(self, near: socket.socket, far: socket.socket) -> None:
+    def _copy(self, near: socket.socket, far: socket.socket, cuts: int) -> None:
         # Not select.select: it refuses descriptors from 1024 on, which a process of many tests has.
         with selectors.DefaultSelector() as selector:
             selector.register(near, selectors.EVENT_READ, far)
@@ -83,7 +92,7 @@ class CuttingProxy:
                     data = source.recv(CHUNK_BYTES)
                     if not data:
                         return
-                    if source is far and self.swallows_answers:
+                    if source is far and (self.swallows_answers or cuts != self._cuts):
                         self.swallowed_bytes += len(data)
                     else:
                         target.sendall(data)
