@@ -269,8 +269,13 @@ class GroupOffsets:
                 result.error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif place in group.offsets:
                 doomed.append(place)
+        try:
+            self._table.forget_offsets(group, doomed)
+        except SeglogError as error:
+            # Said to be gone, they would be back after a restart.
+            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            return OffsetDeleteResponse([], refusal.code)
         self._table.counters.deleted_offsets += len(doomed)
-        self._table.delete_offsets(group, doomed)
         return OffsetDeleteResponse(results)
 
     def _topics_in_use(self, group: Group) -> frozenset[str] | None:

@@ -275,12 +275,12 @@ class GroupTable:
         self.delete_offsets(group, orphans)
 
     def delete_offsets(self, group: Group, places: list[Place]) -> None:
-        """Take offsets out of a group, in the log too; what cannot be logged is only forgotten."""
-        if not places:
-            return
-        records = [offset_tombstone(group.group_id, place) for place in places]
+        """Take offsets out of a group, in the log too; what cannot be logged is only forgotten.
+
+        For offsets that nobody needs any more, and that would be found useless again.
+        """
         try:
-            self._store.append_all(group.group_id, records)
+            self.forget_offsets(group, places)
         except SeglogError as error:
             logger.warning(
                 "event=tombstones-not-written group=%r offsets=%d error=%s",
@@ -288,5 +288,18 @@ class GroupTable:
                 len(places),
                 error,
             )
+            for place in places:
+                group.offsets.pop(place, None)
+
+    def forget_offsets(self, group: Group, places: list[Place]) -> None:
+        """Take offsets out of a group, in the log first.
+
+        Raises:
+            RequestError, RecordError, StorageError: that is not possible now; they stay.
+        """
+        if not places:
+            return
+        records = [offset_tombstone(group.group_id, place) for place in places]
+        self._store.append_all(group.group_id, records)
         for place in places:
             group.offsets.pop(place, None)

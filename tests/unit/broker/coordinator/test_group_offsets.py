@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.coordinator.coordination import OFFSET_EXPIRY_TASK
+from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
+from seglog.broker.storage.files import OsFileSystem
 from seglog.protocol.api import (
     OffsetCommitPartition,
     OffsetCommitRequest,
@@ -14,6 +16,7 @@ from seglog.protocol.api import (
     OffsetFetchRequest,
 )
 from seglog.protocol.errors import ErrorCode
+from support.failing_disk import FailingDisk
 from support.group_broker import GroupBroker, join_request, subscription
 
 P0, P1 = ("t", 0), ("t", 1)
@@ -222,6 +225,22 @@ async def test_an_offset_that_is_in_use_is_deleted(broker: GroupBroker) -> None:
     await broker.leave(joined.member_id)
     assert await delete(broker, P0) == ["NONE", "NONE"]
     assert await delete(broker, P0, group="unknown") == ["GROUP_ID_NOT_FOUND"]
+    broker = await broker.restarted(clean=False)
+    assert await broker.committed() == {}
+    await broker.stop()
+
+
+async def test_a_deletion_that_was_not_stored_is_acknowledged(tmp_path: Path) -> None:
+    """Where the disk is full offsets stay, and their deletion is refused with a passing error."""
+    disk = FailingDisk()
+    broker = await GroupBroker.start(tmp_path, file_system=OsFileSystem(disk))
+    await broker.parts.create_topic("t", 2)
+    await broker.commit({P0: 5})
+    disk.full.add(OFFSETS_TOPIC)
+    assert await delete(broker, P0) == ["COORDINATOR_NOT_AVAILABLE"]
+    assert await broker.committed() == {P0: 5}
+    disk.full.clear()
+    assert await delete(broker, P0) == ["NONE", "NONE"]
     broker = await broker.restarted(clean=False)
     assert await broker.committed() == {}
     await broker.stop()
