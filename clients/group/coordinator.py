@@ -75,6 +75,8 @@ class GroupCoordinator:
         """The exception for an answer about the group."""
         if code in MOVED:
             self.forget()
+        if code is ErrorCode.FENCED_INSTANCE_ID and message is None:
+            message = "another consumer has joined under the same group_instance_id"
         return broker_error(code, message, f"group {self.group}")
 
     async def retry(self, request: Any, timeout_s: float) -> Any:

@@ -369,7 +369,7 @@ def test_the_second_of_two_with_one_name_puts_the_first_out(broker, filled):
         with member(broker, filled, "fenced", group_instance_id="me") as second:
             settle([second], [6])
             with pytest.raises(
-                FencedInstanceIdError, match="fenced: .* the same group_instance_id"
+                FencedInstanceIdError, match=r"fenced: .* the same group_instance_id"
             ):
                 eventually(lambda: first.read(timeout=0.1), until=lambda _: False)
             with pytest.raises(FencedInstanceIdError):

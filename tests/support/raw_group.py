@@ -24,6 +24,7 @@ class RawMember:
         self.group = group
         self.member_id = ""
         self.generation = -1
+        self.instance_id: str | None = options.get("group_instance_id")
         self._options = {"session_timeout_ms": 6000, "rebalance_timeout_ms": 10_000, **options}
 
     def join(self) -> Any:
@@ -32,29 +33,40 @@ class RawMember:
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             answer = self.ask_join()
+        self.take(answer)
+        assert self.sync(answer) == ErrorCode.NONE
+        return answer
+
+    def take(self, answer: Any) -> None:
+        """Be the member that an answer to a join makes of it."""
         assert answer.error_code == 0, answer
         self.member_id, self.generation = answer.member_id, answer.generation_id
+
+    def sync(self, joined: Any = None) -> ErrorCode:
+        """One SyncGroup; after the answer to a leader's join with a share for every member."""
         assignments = [
             group_membership.SyncGroupRequestAssignment(
                 member_id=member.member_id, assignment=b"share"
             )
-            for member in answer.members
+            for member in (joined.members if joined is not None else ())
         ]
-        synced = self.wire.ask(
-            group_membership.SyncGroupRequest(
-                group_id=self.group,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                assignments=assignments,
-            ),
-            SYNC,
-            group_membership.SyncGroupResponse,
+        request = group_membership.SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            assignments=assignments,
         )
-        assert synced.error_code == 0, synced
-        return answer
+        answer = self.wire.ask(request, SYNC, group_membership.SyncGroupResponse)
+        return ErrorCode(answer.error_code)
 
     def ask_join(self) -> Any:
         """One JoinGroup."""
+        self.send_join()
+        return self.joined()
+
+    def send_join(self) -> None:
+        """One JoinGroup, whose answer ``joined`` waits for."""
         request = group_membership.JoinGroupRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -62,26 +74,38 @@ class RawMember:
             protocols=[group_membership.JoinGroupRequestProtocol(name="range", metadata=b"m")],
             **self._options,
         )
-        return self.wire.ask(request, JOIN, group_membership.JoinGroupResponse)
+        self.wire.send(request, JOIN)
+
+    def joined(self) -> Any:
+        """The answer to the JoinGroup that was sent."""
+        return self.wire.receive(JOIN, group_membership.JoinGroupResponse)
 
     def heartbeat(self) -> ErrorCode:
         """One Heartbeat."""
         request = group_membership.HeartbeatRequest(
-            group_id=self.group, generation_id=self.generation, member_id=self.member_id
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
         )
         answer = self.wire.ask(request, HEARTBEAT, group_membership.HeartbeatResponse)
         return ErrorCode(answer.error_code)
 
     def commit(self, offsets: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], ErrorCode]:
         """Commit offsets, or pairs of offset and metadata, as this member."""
-        return commit(self.wire, self.group, offsets, self.generation, self.member_id)
+        return commit(
+            self.wire, self.group, offsets, self.generation, self.member_id, self.instance_id
+        )
 
-    def leave(self) -> None:
-        """Leave the group."""
-        member = group_membership.MemberIdentity(member_id=self.member_id)
+    def leave(self) -> ErrorCode:
+        """Leave the group; what is answered about the member."""
+        member = group_membership.MemberIdentity(
+            member_id=self.member_id, group_instance_id=self.instance_id
+        )
         request = group_membership.LeaveGroupRequest(group_id=self.group, members=[member])
         answer = self.wire.ask(request, LEAVE, group_membership.LeaveGroupResponse)
         assert answer.error_code == 0
+        return ErrorCode(answer.members[0].error_code)
 
     def close(self) -> None:
         """Hang up, without leaving."""
@@ -94,6 +118,7 @@ def commit(
     offsets: Mapping[tuple[str, int], Any],
     generation: int = -1,
     member_id: str = "",
+    instance_id: str | None = None,
 ) -> dict[tuple[str, int], ErrorCode]:
     """Commit offsets, or pairs of offset and metadata; the code of each partition."""
     topics: dict[str, list[Any]] = {}
@@ -108,6 +133,7 @@ def commit(
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
+        group_instance_id=instance_id,
         topics=[
             offset_commit.OffsetCommitRequestTopic(name=topic, partitions=partitions)
             for topic, partitions in topics.items()

@@ -222,6 +222,10 @@ class KafkaWire(_Connection):
     def ask(self, request: Message, version: int, answer: type[AnswerT]) -> AnswerT:
         """The response to a request."""
         self.send(request, version)
+        return self.receive(version, answer)
+
+    def receive(self, version: int, answer: type[AnswerT]) -> AnswerT:
+        """The response to the last request, which was only sent."""
         (size,) = struct.unpack(">i", self._receive(4))
         frame = memoryview(self._receive(size))
         assert struct.unpack_from(">i", frame)[0] == self._correlation_id
