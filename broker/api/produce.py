@@ -19,6 +19,7 @@ from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
 from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
 from seglog.protocol.api import (
+    ZERO_TOPIC_ID,
     ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
@@ -148,7 +149,8 @@ class ProduceOperation:
         Raises:
             RequestError: there is no such partition, or a client must not write to it.
         """
-        if not entry.topic:
+        if entry.topic_id != ZERO_TOPIC_ID:
+            # Each time: the name may be that of another topic by now.
             entry.topic = self._services.partitions.topic_name(entry.topic_id)
         partition = self._services.partitions.get(entry.topic, entry.partition)
         if partition.is_internal and context.client_id != _ADMIN_CLIENT_ID:

@@ -11,7 +11,7 @@ know yet what the broker speaks.
 import re
 import struct
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from seglog.protocol.api import ApiKey
 from seglog.protocol.dialect import Part, Reply
@@ -22,9 +22,13 @@ from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiV
 from seglog.protocol.kafka.operations import Form, Offer
 from seglog.protocol.types import INT32_MAX, Acks
 
+if TYPE_CHECKING:
+    from seglog.protocol.kafka.refusals import Refusable
+
 SIZE_BYTES: Final = 4
 """The field before each frame that says how long it is."""
 
+_KEY_BYTES: Final = 4
 _SMALLEST_HEADER: Final = 10
 _SOFTWARE_FIRST: Final = 3
 _SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -35,6 +39,7 @@ _HTTP_METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 
 _read_size = struct.Struct(">i").unpack_from
+_read_key = struct.Struct(">hh").unpack_from
 _read_header = struct.Struct(">hhih").unpack_from
 _pack_header = struct.Struct(">ii").pack
 _pack_flexible_header = struct.Struct(">iiB").pack
@@ -107,6 +112,7 @@ class KafkaServerConnection:
         Raises:
             FrameTooLargeError: it is over the limit; nothing needs to be allocated to know that.
             ProtocolError: it is negative, or too small to hold a request header.
+            UnsupportedApiError: it is not all there, and begins as nobody's request does.
         """
         if end - start < SIZE_BYTES:
             return 0
@@ -118,6 +124,13 @@ class KafkaServerConnection:
             )
         if size < _SMALLEST_HEADER:
             raise ProtocolError(f"frame of {size} bytes cannot hold a request header")
+        arrived = end - start - SIZE_BYTES
+        if _KEY_BYTES <= arrived < size:
+            # What other protocols begin with often reads as a size within the limit (remote
+            # desktops: 48 MB). Nobody would ever send the rest.
+            api_key, version = _read_key(view, start + SIZE_BYTES)
+            if api_key != _API_VERSIONS and self._offer.form(api_key, version) is None:
+                self._find_refusable(api_key, version)
         return SIZE_BYTES + int(size)
 
     def decode(self, view: memoryview, start: int, end: int) -> KafkaRequest | Reply:
@@ -192,13 +205,8 @@ class KafkaServerConnection:
         self, frame: memoryview, position: int, asked: tuple[int, int], correlation_id: int
     ) -> Reply:
         """Say the same of an operation that exists elsewhere only."""
-        # Few brokers ever meet one, and none should wait for all of their declarations to start.
-        from seglog.protocol.kafka import refusals
-
         api_key, version = asked
-        refusable = refusals.find(api_key, version)
-        if refusable is None:
-            raise UnsupportedApiError(api_key, version)
+        refusable = self._find_refusable(api_key, version)
         if refusable.request is not None and version in refusable.request.flexible:
             position = _skip_tags(frame, position)
         name = refusable.name
@@ -212,6 +220,16 @@ class KafkaServerConnection:
             operation=name,
             version=version,
         )
+
+    @staticmethod
+    def _find_refusable(api_key: int, version: int) -> "Refusable":
+        # Few brokers ever meet one, and none should wait for all of their declarations to start.
+        from seglog.protocol.kafka import refusals
+
+        refusable = refusals.find(api_key, version)
+        if refusable is None:
+            raise UnsupportedApiError(api_key, version)
+        return refusable
 
     def _answer_api_versions(
         self, frame: memoryview, position: int, version: int, correlation_id: int

@@ -1,11 +1,15 @@
 """Produce, against real logs. Statement ids are those of the behaviour reference."""
 
 import asyncio
+import os
 import struct
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from seglog.broker.api.context import Pending
+from seglog.broker.api.produce import INLINE_COMPRESSED_BYTES_MAX
 from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.checksum import crc32c
 from seglog.protocol.compression import Codec
@@ -140,6 +144,27 @@ async def test_topic_may_be_named_by_its_id(broker: BrokerParts) -> None:
         response = await broker.ask(ProduceRequest(1, 1000, [entry]))
         assert response.partitions[0].error == code
         assert response.partitions[0].topic_id == identifier
+
+
+async def test_batch_for_a_deleted_topic_lands_in_its_successor(
+    broker: BrokerParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C045: made again while a worker validated a batch that names the old topic by its id."""
+    topic_id = await broker.create_topic("t")
+    run = broker.services.workers.validation.run
+
+    async def run_and_replace_the_topic(job: Any) -> Any:
+        prepared = await run(job)
+        await broker.delete_topic("t")
+        await broker.create_topic("t")
+        return prepared
+
+    between = SimpleNamespace(run=run_and_replace_the_topic)
+    monkeypatch.setattr(broker.services.workers, "validation", between)
+    batch = batch_of(os.urandom(INLINE_COMPRESSED_BYTES_MAX * 2), codec=Codec.GZIP)
+    response = await broker.ask(ProduceRequest(1, 1000, [ProducePartition("", 0, batch, topic_id)]))
+    assert response.partitions[0].error == ErrorCode.UNKNOWN_TOPIC_ID
+    assert broker.partition("t", 0).log.offsets.log_end == 0
 
 
 async def test_seconds_instead_of_milliseconds_are_counted_or_refused(broker: BrokerParts) -> None:

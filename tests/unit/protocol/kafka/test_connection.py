@@ -139,6 +139,30 @@ class TestFrames:
         with pytest.raises(ProtocolError, match=f"frame of {size} bytes"):
             connection().frame_size(memoryview(struct.pack(">i", size)), 0, 4)
 
+    @pytest.mark.parametrize(
+        "first",
+        [
+            bytes.fromhex("0300002f2ae00000000000"),  # remote desktop: TPKT
+            bytes.fromhex("0400000005000000"),  # Cassandra
+            bytes.fromhex("001d1f3a01000001"),  # DNS over TCP
+            bytes.fromhex("00000085ff534d42"),  # SMB
+            struct.pack(">ihh", 900, 0, 99),
+        ],
+    )
+    def test_stranger_with_a_fitting_size_is_waited_for(self, first: bytes) -> None:
+        """C034: its key says that the rest would never come."""
+        server = KafkaServerConnection(offer=EVERYTHING, max_frame_bytes=100_000_000)
+        view = memoryview(first)
+        assert server.frame_size(view, 0, 7) > 0
+        with pytest.raises(UnsupportedApiError):
+            server.frame_size(view, 0, len(first))
+
+    @pytest.mark.parametrize(("key", "version"), [(0, 9), (0, 0), (18, 99), (29, 1), (12, 4)])
+    def test_request_that_is_on_its_way_is_refused(self, key: int, version: int) -> None:
+        """Whatever would be answered is waited for."""
+        view = memoryview(struct.pack(">ihh", 900, key, version))
+        assert connection().frame_size(view, 0, 8) == 904
+
     def test_incomplete_size_is_read(self) -> None:
         """Three bytes say nothing yet; a full one includes its own four bytes."""
         server = connection()
