@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from seglog.clients.blocking.admin import Admin
 
 _DIGITS_MAX: Final = 10
-_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 
 class GroupChoice(NamedTuple):
@@ -39,7 +38,7 @@ class GroupChoice(NamedTuple):
         return [group.group_id for group in admin.list_groups()]
 
 
-def group_options(command: _FunctionT) -> Any:
+def group_options(command: Callable[..., Any]) -> Any:
     """Give a command GROUP..., ``--group`` and ``--all-groups``, as the argument ``choice``."""
 
     @functools.wraps(command)

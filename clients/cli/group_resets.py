@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from seglog.protocol.types import TopicPartition
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_WORDS: Final = {"to_earliest": "earliest", "to_latest": "latest", "to_current": "current"}
+_WORDS: Final[dict[str, Literal["earliest", "latest", "current"]]] = {
+    "to_earliest": "earliest",
+    "to_latest": "latest",
+    "to_current": "current",
+}
 _SHOWN_CLIENTS_MAX: Final = 3
 _COLUMNS: Final = ("group", "topic", "partition", "new_offset", "old_offset")
 
