@@ -5,6 +5,8 @@ for the daemon.
 """
 
 import importlib
+import os
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,6 +19,8 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "dump-log": "seglog.broker.tools.dump_log:dump_log",
     "verify": "seglog.broker.tools.verify:verify",
 }
+
+_STANDARD_STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 class _LazyGroup(click.Group):
@@ -44,7 +48,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) 
         ctx.exit()
 
 
-@click.command(cls=_LazyGroup)
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
@@ -55,3 +59,18 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) 
 )
 def main() -> None:
     """A log-storage broker with Apache Kafka's files and protocol."""
+    open_standard_streams()
+
+
+def open_standard_streams() -> None:
+    """Put the null device where a standard stream is closed, as whoever makes daemons may do it.
+
+    Else the next file or socket gets its number: a log line would be written into a segment.
+    """
+    for descriptor, (name, mode) in enumerate(_STANDARD_STREAMS):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+        if getattr(sys, name) is None:  # which is what Python makes of a closed one
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))

@@ -18,6 +18,7 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.types import ConfigResourceType
 from support.broker_process import BlockingClient, broker_process, serve_command
+from support.eventually import eventually
 
 
 def create_topic(client: BlockingClient, partitions: int = 1) -> None:
@@ -200,6 +201,29 @@ def test_kill_loses_acknowledged_records(tmp_path: Path) -> None:
     with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
         assert produce(client) == 50
         assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_standard_stream_ends_in_an_abort(tmp_path: Path, closed: str) -> None:
+    """As whoever makes daemons may leave it: files and sockets got the numbers of the streams."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = serve_command(tmp_path, f"listeners=PLAINTEXT://127.0.0.1:{port}")
+    process = subprocess.Popen(["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command])
+    try:
+        eventually(lambda: listens(port))
+        with BlockingClient(port) as client:
+            create_topic(client)
+            assert produce(client) == 0
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0 and probe.getsockname()[1] != port
 
 
 def test_systemd_is_not_told(tmp_path: Path) -> None:
