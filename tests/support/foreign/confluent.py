@@ -4,7 +4,14 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from support.foreign.polling import PollingMember
 from support.foreign.shape import CODECS, Read, Sent
@@ -95,7 +102,11 @@ class ConfluentClient:
 
         def open_consumer(member: PollingMember) -> Consumer:
             consumer = self.consumer(**settings)
-            consumer.subscribe([topic], on_assign=lambda *_: member.count_join())
+            if "partitions" in options:
+                chosen = options["partitions"]
+                consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in chosen])
+            else:
+                consumer.subscribe([topic], on_assign=lambda *_: member.count_join())
             return consumer
 
         return PollingMember(open_consumer, _poll, _assignment, _commit, Consumer.close)

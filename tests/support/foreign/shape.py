@@ -68,7 +68,10 @@ class ForeignClient(Protocol):
         """Offset of the first record at or after a time; None if there is none."""
 
     def member(self, group: str, topic: str, **options: Any) -> Member:
-        """Join a group; options are ``instance_id``, ``session_timeout_ms`` and ``strategy``."""
+        """Join a group; options are ``instance_id``, ``session_timeout_ms`` and ``strategy``.
+
+        The Python clients also take ``partitions``: these are read, without being a member.
+        """
 
     def close(self) -> None:
         """Let go of everything."""

@@ -102,6 +102,9 @@ class AiokafkaClient:
         }
         if "instance_id" in options:
             settings["group_instance_id"] = options["instance_id"]
+        if "partitions" in options:
+            settings["group_id"] = None
+            return AiokafkaMember(self, topic, settings, options["partitions"])
         return AiokafkaMember(self, topic, settings)
 
     def close(self) -> None:
@@ -112,20 +115,29 @@ class AiokafkaClient:
 
 
 class AiokafkaMember:
-    """A consumer in a group, on the client's loop."""
+    """A consumer in a group, or of chosen partitions, on the client's loop."""
 
-    def __init__(self, client: AiokafkaClient, topic: str, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        client: AiokafkaClient,
+        topic: str,
+        settings: dict[str, Any],
+        chosen: Iterable[int] = (),
+    ) -> None:
         self._client = client
         self._seen: list[Read] = []
         self._assigned: set[int] = set()
         self._joins = 0
-        self._consumer, self._task = client.run(self._start(topic, settings))
+        self._consumer, self._task = client.run(self._start(topic, settings, [*chosen]))
 
     async def _start(
-        self, topic: str, settings: dict[str, Any]
+        self, topic: str, settings: dict[str, Any], chosen: Sequence[int]
     ) -> tuple[AIOKafkaConsumer, "asyncio.Task[None]"]:
         consumer = AIOKafkaConsumer(**settings)
-        consumer.subscribe([topic], listener=_Listener(self))
+        if chosen:
+            consumer.assign([TopicPartition(topic, each) for each in chosen])
+        else:
+            consumer.subscribe([topic], listener=_Listener(self))
         await consumer.start()
         return consumer, asyncio.create_task(self._read(consumer))
 

@@ -96,7 +96,10 @@ class KafkaPythonClient:
 
         def open_consumer(member: PollingMember) -> KafkaConsumer:
             consumer = self.consumer(**settings)
-            consumer.subscribe([topic], listener=_Listener(member))
+            if "partitions" in options:
+                consumer.assign([TopicPartition(topic, each) for each in options["partitions"]])
+            else:
+                consumer.subscribe([topic], listener=_Listener(member))
             return consumer
 
         return PollingMember(open_consumer, _poll, _assignment, KafkaConsumer.commit, _close)
