@@ -261,7 +261,8 @@ class Cluster:
                 is_unknown = isinstance(error, UnknownTopicOrPartitionError)
                 if not error.retriable or (is_unknown and loop.time() >= believed_at_s):
                     raise error
-                self.warn("topic %s: %s", name, error)
+                if not is_unknown:
+                    self.warn("looking for topic %s: %s", name, error)
             if name not in self.topics:
                 await asyncio.sleep(self._backoff.delay_s(attempt))
         self._watched.add(name)
@@ -341,4 +342,6 @@ def _error_about(response: MetadataResponse, name: str) -> ClientError | None:
         return UnknownTopicOrPartitionError(f"topic {name}: not in the broker's answer")
     if answer.error is ErrorCode.NONE:
         return None
+    if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not answer.error_message:
+        return UnknownTopicOrPartitionError(f"topic {name} does not exist")
     return broker_error(answer.error, answer.error_message, f"topic {name}")
