@@ -172,17 +172,20 @@ class VerifiedBatches:
     """Iterates over the good batches of a data file from its start, and stops at the first bad one.
 
     Good is: it lies wholly in the file, its checksum is right, and its offsets are at or above the
-    base offset and above those before it. After the iteration ``end`` is the position behind the
-    last good batch, and ``fault`` says what is wrong there, None if it is the end of the file.
+    base offset, above those before it, and below ``end_offset``. The checksum does not cover the
+    base offset: where that leaves a gap, the batch behind it has to agree. After the iteration
+    ``end`` is the position behind the last good batch, and ``fault`` says what is wrong there, None
+    if it is the end of the file.
 
     Memory is bounded by one buffer, however long a batch says it is.
     """
 
-    def __init__(self, file: LogFile, base_offset: int) -> None:
+    def __init__(self, file: LogFile, base_offset: int, end_offset: int | None = None) -> None:
         self.end = 0
         self.fault: str | None = None
         self._file = file
         self._base_offset = base_offset
+        self._end_offset = end_offset
         self._view = memoryview(bytearray(min(VERIFY_BUFFER_BYTES, file.size)))
         self._start = 0
         self._filled = 0
@@ -223,6 +226,16 @@ class VerifiedBatches:
             return "the checksum of a batch is wrong"
         if header.base_offset < next_offset:
             return f"a batch starts at offset {header.base_offset}, expected {next_offset} or more"
+        end_offset = self._end_offset
+        if end_offset is not None and header.last_offset >= end_offset:
+            return f"a batch ends at offset {header.last_offset}, expected less than {end_offset}"
+        if header.base_offset > next_offset and remaining - size >= HEADER_BYTES:
+            following = read_header(self._file.read(position + size, HEADER_BYTES))
+            if next_offset <= following.base_offset < header.next_offset:
+                return (
+                    f"a batch starts at offset {header.base_offset}, the one behind it at "
+                    f"{following.base_offset}"
+                )
         return None
 
     def _window_at(self, position: int, size: int) -> int:

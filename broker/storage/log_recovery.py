@@ -54,7 +54,9 @@ def recover_segments(
             # The next recovery need not scan what this one has verified (REC-15).
             producers.end_offset = max(producers.end_offset, segment.base_offset)
             snapshots.write(producers.end_offset, list(producers))
-        removed = recover_segment(segment, producers, leader_epochs)
+        following = doubtful[number + 1] if number + 1 < len(doubtful) else None
+        end_offset = None if following is None else following.base_offset
+        removed = recover_segment(segment, producers, leader_epochs, end_offset)
         verified_bytes += segment.size_bytes
         if removed:
             _delete_all(segments, doubtful[number + 1 :])
@@ -70,9 +72,15 @@ def recover_segments(
 
 
 def recover_segment(
-    segment: LogSegment, producers: ProducerState, leader_epochs: LeaderEpochCache
+    segment: LogSegment,
+    producers: ProducerState,
+    leader_epochs: LeaderEpochCache,
+    end_offset: int | None = None,
 ) -> int:
     """Recover one segment; ``producers`` must be as they were at its base offset.
+
+    Args:
+        end_offset: where the next segment begins, if there is one.
 
     Returns:
         How many bytes were cut off.
@@ -86,7 +94,7 @@ def recover_segment(
             marker = stored_marker(segment, header, position) if header.is_control else None
             record_stored_batch(producers, header, marker, seen_ms, segment)
 
-    removed = segment.recover(on_batch)
+    removed = segment.recover(on_batch, end_offset)
     producers.end_offset = max(producers.end_offset, segment.next_offset())
     return removed
 

@@ -370,12 +370,17 @@ class LogSegment:
         self._indexes.check(every_entry=every_entry)
         self.transaction_index.sanity_check()
 
-    def recover(self, on_batch: Callable[[BatchHeader, int], None] | None = None) -> int:
+    def recover(
+        self,
+        on_batch: Callable[[BatchHeader, int], None] | None = None,
+        end_offset: int | None = None,
+    ) -> int:
         """Verifies the data file, cuts it behind the last good batch, and rebuilds all indexes.
 
         Args:
             on_batch: called with header and file position of each good batch; aborted
                 transactions are the caller's to put back into ``transaction_index``.
+            end_offset: where the next segment begins, if there is one.
 
         Returns:
             How many bytes were cut off (REC-4). The same calls on the result change nothing
@@ -384,7 +389,7 @@ class LogSegment:
         Raises:
             SegmentOverflowError: the offsets span more than 2^31-1; the segment must be split.
         """
-        batches = VerifiedBatches(self.log, self.base_offset)
+        batches = VerifiedBatches(self.log, self.base_offset, end_offset)
         self._indexes.clear()
         self.transaction_index.clear()
         self._first_batch_timestamp = None

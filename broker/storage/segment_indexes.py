@@ -302,7 +302,11 @@ class SegmentIndexes:
 
     def _heal(self, reason: str) -> None:
         logger.warning("event=indexes-rebuilt path=%s reason=%r", self._log.path, reason)
-        self.rebuild()
+        try:
+            self.rebuild()
+        except SegmentOverflowError as error:
+            # Who reads what lies before it can be helped without a whole index.
+            logger.warning("event=segment-not-indexed path=%s reason=%r", error.path, str(error))
         self.seal()
 
     def _take_last_entries(self) -> None:
