@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import logging
 import threading
 import time
 from collections.abc import AsyncIterable, Iterable, Iterator
@@ -26,6 +27,7 @@ from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
 from seglog.clients.producer.sender import Sender
 
+_logger = logging.getLogger("seglog.clients")
 RECORDS_PER_TURN: Final = 1000
 """How many records ``send_many`` takes before other tasks of the loop get their turn."""
 
@@ -73,7 +75,8 @@ class AsyncProducer:
                 self.config, self.cluster, self.accumulator, self._identity, time.monotonic
             )
             self.cluster.add_listener(self._sender.wake)
-            self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
+            sending = self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
+            sending.add_done_callback(self._sending_ended)
         return self
 
     async def __aenter__(self) -> Self:
@@ -247,7 +250,9 @@ class AsyncProducer:
             self.accumulator.finish(batch, Outcome(error=error))
         dropped = sum(batch.failed_count for batch in batches)
         if dropped:
-            self.cluster.warn("producer: closed with %d records dropped", dropped)
+            # Not held back by other trouble a moment ago: at the end of a program it is all that
+            # anybody hears of lost records.
+            _logger.warning("producer: closed with %d records dropped", dropped)
         return dropped
 
     def raise_unseen_error(self) -> None:
@@ -305,6 +310,16 @@ class AsyncProducer:
         )
         trouble = None if self._sender is None else self._sender.last_trouble
         return BufferFullError(message if trouble is None else f"{message}; last error: {trouble}")
+
+    def _sending_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        # A bug, or a codec whose package is missing: nobody is left who would time records out.
+        self.refuse(f"the producer has failed: {error!r}")
+        self.accumulator.close()
+        for batch in self.accumulator.pending():
+            self.accumulator.finish(batch, Outcome(error=ClientClosedError(self._refusal)))
 
     async def _wait_for_room(self, deadline_s: float) -> None:
         loop = asyncio.get_running_loop()

@@ -233,6 +233,35 @@ async def test_a_future_that_is_not_decided_cannot_be_waited_for_on_the_loop(bro
         assert (one.result().offset, many.result()) == (0, 1)
 
 
+async def test_a_codec_that_cannot_be_imported_fails_records_instead_of_hanging(
+    broker, monkeypatch, caplog
+):
+    """Whatever ends the sender: it is the one who would time its records out."""
+
+    def import_codec(*_):
+        raise ModuleNotFoundError("No module named 'zstandard'")
+
+    broker.create("topic")
+    async with AsyncProducer(broker.address, compression="zstd") as producer:
+        await producer.send_and_wait("topic", b"")
+        monkeypatch.setattr("seglog.clients.producer.sender.encode", import_codec)
+        with pytest.raises(ClientClosedError, match="No module named 'zstandard'"):
+            await asyncio.wait_for(producer.send_and_wait("topic", b"value"), 5)
+        with pytest.raises(ClientClosedError, match="No module named 'zstandard'"):
+            await producer.send("topic", b"more")
+    assert "seglog-sender failed" in caplog.text
+
+
+async def test_the_number_of_dropped_records_is_told_whatever_was_told_before(broker, caplog):
+    broker.create("topic")
+    producer = await AsyncProducer(broker.address).start()
+    producer.cluster.warn("some trouble")
+    broker.script = silence_produce
+    await producer.send_many("topic", [(None, b"")] * 3)
+    assert await producer.close(0) == 3
+    assert "closed with 3 records dropped" in caplog.text
+
+
 async def test_a_topic_is_asked_for_once_however_many_send_to_it(broker):
     broker.auto_create_partitions = 1
     async with AsyncProducer(broker.address) as producer:
