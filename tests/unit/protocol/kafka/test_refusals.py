@@ -89,7 +89,7 @@ def requested(key: int, version: int, source: random.Random) -> tuple[bytes, boo
     return codec.encode_bytes(asked, version), flexible, wanted
 
 
-def codes_wanted(asked: Message) -> int:
+def codes_wanted(asked: Any) -> int:
     """How many things a request is about: the leaves of its lists."""
     if hasattr(asked, "deletions"):
         return len({each.name for each in (*asked.deletions, *asked.upsertions)})
