@@ -40,7 +40,7 @@ class RawLog:
         self._random = random.Random(seed)
         self._codec = codec
         self._offset = 0
-        self._sequences = dict.fromkeys((1, 2, 3), 0)
+        self._sequences: dict[int, int] = {1: 0, 2: 0, 3: 0}
         self._now_ms = time.time_ns() // 1_000_000
         self._counter = itertools.count()
 
