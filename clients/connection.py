@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import socket
 from typing import Any, Final, cast
 
 from seglog.clients.config import Address, ClientConfig
@@ -57,13 +58,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
         Raises:
             BrokerUnreachableError: refused, not answered in time, or not a seglog broker.
         """
-        loop = asyncio.get_running_loop()
         connection: BrokerConnection | None = None
         try:
-            async with asyncio.timeout(config.connect_timeout_ms / 1000):
-                _, connection = await loop.create_connection(
-                    lambda: cls(address, config.client_id), address.host, address.port
-                )
+            async with asyncio.timeout(config.connect_timeout_ms / 1000) as limit:
+                connection = await cls._connect(address, config.client_id, limit.when())
                 answer = await connection._hello
         except TimeoutError as error:
             step = "connect" if connection is None else "handshake"
@@ -85,6 +83,31 @@ class BrokerConnection(asyncio.BufferedProtocol):
         finally:
             if connection is not None:
                 connection.close("not opened")
+
+    @classmethod
+    async def _connect(
+        cls, address: Address, client_id: str, deadline_s: float | None
+    ) -> "BrokerConnection":
+        """Try what the host's name stands for in turn; each leaves time for those behind it.
+
+        A name often stands for an IPv6 address first, where packets may vanish without an answer.
+        """
+        assert deadline_s is not None
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        hosts = [*dict.fromkeys(str(place[0]) for *_, place in found)]
+        for left, host in zip(range(len(hosts), 0, -1), hosts, strict=True):
+            now_s = loop.time()
+            try:
+                async with asyncio.timeout_at(now_s + (deadline_s - now_s) / left):
+                    _, connection = await loop.create_connection(
+                        lambda: cls(address, client_id), host, address.port
+                    )
+                    return connection
+            except OSError:  # also a timeout
+                if left == 1:
+                    raise
+        raise OSError(f"nothing is known about {address.host}")
 
     @property
     def is_closed(self) -> bool:

@@ -1,6 +1,8 @@
 """One connection."""
 
 import asyncio
+import contextlib
+import socket
 
 import pytest
 
@@ -141,3 +143,29 @@ async def test_a_connection_that_is_closed_while_it_opens_is_told():
 class _Closer(asyncio.Protocol):
     def connection_made(self, transport):
         transport.close()
+
+
+async def test_an_address_that_swallows_packets_leaves_time_for_the_next_one(broker, monkeypatch):
+    """A name that stands for IPv6 first, where nobody answers, not even with a refusal."""
+    hosts = ["127.0.0.2", "127.0.0.1"]
+
+    async def getaddrinfo(*_, **__):
+        return [(socket.AF_INET, 1, 6, "", (host, broker.port)) for host in hosts]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server((hosts[0], broker.port), backlog=0))
+        for _ in range(3):
+            # Nobody accepts: the queue is full soon, and who comes then is not answered at all.
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        address = Address("dual", broker.port)
+        opened = await BrokerConnection.open(address, ClientConfig(connect_timeout_ms=1000))
+        opened.close("the test ends")
+        hosts.pop()
+        with pytest.raises(BrokerUnreachableError, match=r"dual:.*connect not finished"):
+            await BrokerConnection.open(address, CONFIG)
+        hosts.clear()
+        with pytest.raises(BrokerUnreachableError, match="nothing is known about dual"):
+            await BrokerConnection.open(address, CONFIG)
