@@ -121,6 +121,10 @@ class WorkerPool:
 
 
 def _work(jobs: "queue.SimpleQueue[_Job | None]", loop: asyncio.AbstractEventLoop) -> None:
+    # Here, because an idle daemon has no such thread and needs nothing of what this imports.
+    from seglog.broker.runtime.long_turns import take_long_turns
+
+    take_long_turns()
     while (entry := jobs.get()) is not None:
         job, future = entry
         if not future.cancelled():
