@@ -49,7 +49,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ONLY)
 
 # Spark is large and needs Java 17 or newer, so only these targets install it.
-# Another version: make test-spark PYSPARK="pyspark==4.2.*"
+# Another version: make test-spark PYSPARK="pyspark==4.2.*". The newest: PIP_UPGRADE=1 make test-spark
 PYSPARK ?= pyspark>=4.2,<5
 
 spark: $(STAMP)
