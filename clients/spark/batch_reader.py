@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from seglog.clients.errors import ConfigurationError
 from seglog.clients.spark.offset_maps import Offsets
 from seglog.clients.spark.planning import Planner, report_loss
 from seglog.clients.spark.range_reader import read_splits
@@ -55,7 +56,13 @@ class SeglogBatchReader(DataSourceReader):
         for partition in partitions:
             begin = self._checked(partition, starts[partition], earliest, latest)
             end = self._checked(partition, ends[partition], earliest, latest)
-            ranges.append(OffsetRange(partition, begin, end, topics[partition.topic].topic_id))
+            if begin > end and starting.offsets is not None and ending.offsets is not None:
+                raise ConfigurationError(
+                    f"{partition}: endingOffsets {end} is before startingOffsets {begin}"
+                )
+            topic = topics[partition.topic]
+            leader = topic.leaders.get(partition.partition)
+            ranges.append(OffsetRange(partition, begin, end, topic.topic_id, leader))
         return make_splits(self.restrict(ranges, planner), self.options)
 
     def _checked(

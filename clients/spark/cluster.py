@@ -18,6 +18,9 @@ from seglog.clients.spark.connection import POOL, BlockingConnection
 from seglog.clients.spark.connection_options import ConnectionOptions
 from seglog.protocol.api import (
     DescribePartitionsRequest,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
     ListOffsetsPartition,
     ListOffsetsRequest,
     MetadataRequest,
@@ -63,6 +66,8 @@ class Cluster:
         self._servers = list(servers)
         self._timeout_s = options.request_timeout_ms / 1000
         self._topics: dict[str, Topic] = {}
+        self.cluster_id = ""
+        """Of the cluster that answered last when it was asked about topics."""
 
     # Connections.
 
@@ -140,6 +145,7 @@ class Cluster:
         response: MetadataResponse = self.ask_any(MetadataRequest(names))
         if response.error is not ErrorCode.NONE:
             raise broker_error(response.error, None, "metadata")
+        self.cluster_id = response.cluster_id
         return response
 
     def topic(self, name: str) -> Topic:
@@ -200,6 +206,26 @@ class Cluster:
                     raise broker_error(result.error, result.error_message, str(partition))
                 found[partition] = result.offset
         return found
+
+    def wait_for_records(
+        self, ends: Mapping[TopicPartition, int], isolation_level: IsolationLevel, timeout_ms: int
+    ) -> None:
+        """Return when there is something behind the ends of partitions, or the time is over.
+
+        Where they are led by several brokers, at once: one that waits would not see the others.
+
+        Raises:
+            ClientError: a broker is away, or does not know a partition.
+        """
+        leaders = {self.leader(partition) for partition in ends}
+        if len(leaders) != 1:
+            return
+        wanted = [FetchPartition(*partition, offset, 1) for partition, offset in ends.items()]
+        request = FetchRequest(timeout_ms, 1, 1, wanted, isolation_level)
+        response: FetchResponse = self.ask(leaders.pop(), request)
+        for result in response.partitions:
+            if result.error is not ErrorCode.NONE:
+                raise broker_error(result.error, result.error_message, f"{result.topic}")
 
     def bytes_per_offset(self, names: Iterable[str]) -> dict[TopicPartition, float]:
         """How large a record is in each partition on average, as stored."""

@@ -51,10 +51,10 @@ class SeglogDataSource(DataSource):
         options = read_source_options(self.options, streaming=True)
         check_row_schema(schema, options.columns)
         try:
-            from seglog.clients.spark.stream_reader import SeglogStreamReader
+            from seglog.clients.spark.driver_reads import DriverReadingReader
         except ImportError as error:
             raise ConfigurationError(f"streaming needs PySpark 4.2 or newer: {error}") from error
-        return SeglogStreamReader(options)
+        return DriverReadingReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The batch sink."""
@@ -83,8 +83,12 @@ class SeglogDataSource(DataSource):
         # Spark asks for the schema without saying whether it is for a stream.
         try:
             return read_source_options(self.options, streaming=False)
-        except ConfigurationError:
-            return read_source_options(self.options, streaming=True)
+        except ConfigurationError as of_a_batch:
+            try:
+                return read_source_options(self.options, streaming=True)
+            except ConfigurationError:
+                # Where both complain, a stream may only do so of what a batch alone can have.
+                raise of_a_batch from None
 
 
 def _refuse_overwrite(overwrite: bool) -> None:

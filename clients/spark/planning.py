@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from seglog.clients.errors import ClientError, ConfigurationError, UnknownTopicOrPartitionError
@@ -12,6 +13,7 @@ from seglog.clients.spark.source_options import Bound, SourceOptions
 from seglog.protocol.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 LOG: Final = logging.getLogger("seglog.spark")
+_GONE_FOR_GOOD_S: Final = 2.0
 
 
 class DataLossError(ClientError):
@@ -37,6 +39,15 @@ class Planner:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.cluster = Cluster(options.servers, options.connection)
+        self._may_miss = False
+        self._reported: set[str] = set()
+
+    def allow_missing(self) -> None:
+        """From now on leave out what is named and does not exist, with a word in the log.
+
+        For a query that has begun: at its beginning, such a name is a mistake.
+        """
+        self._may_miss = True
 
     def topics(self) -> dict[str, Topic]:
         """The topics that are subscribed to and exist now.
@@ -55,9 +66,28 @@ class Planner:
         names = subscription.topics or {each.topic for each in subscription.partitions}
         found = self.cluster.topics(names)
         missing = set(names) - set(found)
-        if missing:
+        if missing and not self._may_miss:
             raise UnknownTopicOrPartitionError(f"topic {describe(missing)} does not exist")
+        if missing - self._reported:
+            found, missing = self._ask_again(names)
+            if missing:
+                LOG.warning("topic %s does not exist; going on without it", describe(missing))
+        self._reported = missing
         return found
+
+    def _ask_again(self, names: Collection[str]) -> tuple[dict[str, Topic], set[str]]:
+        """Topics that exist, and those that do not, also after some time.
+
+        A broker that has just started may not know a topic yet; who believed it would read the
+        whole topic once more as soon as it is there.
+        """
+        deadline_s = time.monotonic() + _GONE_FOR_GOOD_S
+        while True:
+            is_last = not self.cluster.pause(deadline_s)
+            found = self.cluster.topics(names)
+            missing = set(names) - set(found)
+            if is_last or not missing:
+                return found, missing
 
     def partitions(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
         """The partitions of these topics that are subscribed to, in order."""
@@ -66,9 +96,9 @@ class Planner:
         if not assigned:
             return existing
         missing = assigned - set(existing)
-        if missing:
+        if missing and not self._may_miss:
             raise UnknownTopicOrPartitionError(f"{describe(missing)} does not exist")
-        return sorted(assigned)
+        return sorted(assigned - missing)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offsets of partitions."""
@@ -77,6 +107,14 @@ class Planner:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The offsets behind the last records that may be read."""
         return self._ask(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+
+    def wait_for_records(self, ends: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        """Return when something is written behind these ends, or the time is over.
+
+        Raises:
+            ClientError: a broker is away, or refuses.
+        """
+        self.cluster.wait_for_records(ends, self.options.isolation_level, timeout_ms)
 
     def _ask(self, questions: Mapping[TopicPartition, int]) -> Offsets:
         if not questions:

@@ -52,6 +52,8 @@ class Prefetcher(Generic[ItemT]):
         while True:
             item = self._items.get()
             if isinstance(item, _End):
+                # It is over: nothing of it is left for ``close`` to interrupt.
+                self._thread.join(_JOIN_TIMEOUT_S)
                 if item.error is not None:
                     raise item.error
                 return

@@ -11,12 +11,15 @@ from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection import POOL, BlockingConnection
 from seglog.clients.spark.planning import LOG
 from seglog.clients.spark.sink_encoding import EncodedBatch
+from seglog.clients.spark.sink_numbering import NUMBERINGS, Numbering
 from seglog.clients.spark.sink_options import SinkOptions
 from seglog.protocol.api import ProducePartition, ProduceRequest, ProduceResponse
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.types import Acks
+from seglog.protocol.types import Acks, TopicPartition
 
 _CONNECT_TIMEOUT_S: Final = 10.0
+_STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+_BEHIND_A_GAP: Final = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 class _Flight(NamedTuple):
@@ -30,8 +33,10 @@ class _Flight(NamedTuple):
 class ProducePipeline:
     """Produces batches in order; one that fails with what may pass is sent again.
 
-    Batches of a partition leave in the order in which they came. When one is sent again, those
-    that left behind it may already be stored, and it may be itself, if only its answer was lost.
+    Batches of a partition leave in the order in which they came. With ``acks=all`` they are
+    numbered: the broker refuses one whose predecessor it does not have, and recognizes one that it
+    has already, so that however often they are sent, each is stored once and in order. Without
+    numbers, those behind one that is sent again may already be stored, and it may be itself.
 
     Args:
         cluster: leaders, and how long to retry.
@@ -44,6 +49,18 @@ class ProducePipeline:
         self._timeout_s = options.connection.request_timeout_ms / 1000
         self._connections: dict[Address, BlockingConnection] = {}
         self._flights: deque[_Flight] = deque()
+        self._numbering: Numbering | None = None
+        self._with_gaps: set[TopicPartition] = set()
+
+    def numbering(self) -> Numbering | None:
+        """For batches that are to be sent; None if they are not numbered.
+
+        Raises:
+            ClientError: no broker gave a producer id within the time for retries.
+        """
+        if self._numbering is None and self._options.acks is Acks.ALL:
+            self._numbering = NUMBERINGS.acquire(self._cluster)
+        return self._numbering
 
     def send(self, wave: Sequence[EncodedBatch]) -> None:
         """Send batches, at most one for each partition; waits while too much is under way.
@@ -67,6 +84,9 @@ class ProducePipeline:
         failed = self._land_all()
         if failed:
             self._send_again(failed)
+        if self._numbering is not None:
+            NUMBERINGS.release(self._cluster, self._numbering)
+            self._numbering = None
 
     def close(self) -> None:
         """Give the connections back; whatever is still under way is not waited for."""
@@ -111,16 +131,21 @@ class ProducePipeline:
             )
         except ClientError as error:
             self._raise_for_good(error)
+            self._with_gaps.update(batch.partition for batch in flight.batches)
             return flight.batches
         failed = []
         for batch, result in zip(flight.batches, response.partitions, strict=True):
-            if result.error is ErrorCode.NONE:
+            if result.error in _STORED:
+                continue
+            if result.error is _BEHIND_A_GAP and batch.partition in self._with_gaps:
+                failed.append(batch)
                 continue
             details = "; ".join(
                 [result.error_message or "", *(text for _, text in result.record_errors)]
             )
             self._raise_for_good(broker_error(result.error, details, str(batch.partition)))
             self._cluster.forget(batch.partition.topic)
+            self._with_gaps.add(batch.partition)
             failed.append(batch)
         return failed
 
@@ -133,9 +158,10 @@ class ProducePipeline:
     def _send_again(self, batches: list[EncodedBatch]) -> None:
         """Send batches one by one, which keeps their order, until each is acknowledged."""
         deadline_s = time.monotonic() + self._options.connection.retry_timeout_ms / 1000
-        LOG.warning(
-            "%d batches were not acknowledged and are sent again, rows may come twice", len(batches)
-        )
+        doubt = "" if self._numbering is not None else ", rows may come twice"
+        LOG.warning("%d batches were not acknowledged and are sent again%s", len(batches), doubt)
+        # From here on one at a time: what is now refused as out of order is so for good.
+        self._with_gaps.clear()
         for batch in batches:
             unsent = [batch]
             while unsent:

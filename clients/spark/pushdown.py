@@ -1,6 +1,7 @@
 """Filters of a batch query, as far as offsets can say them: PySpark 4.1 and newer."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from pyspark.sql.datasource import (
@@ -105,11 +106,10 @@ class Restriction:
     def apply(self, ranges: list[OffsetRange], planner: Planner) -> list[OffsetRange]:
         """What is left of the ranges."""
         kept = [
-            OffsetRange(
-                each.partition,
-                max(each.start, self._first_offset),
-                min(each.end, self._end_offset),
-                each.topic_id,
+            replace(
+                each,
+                start=max(each.start, self._first_offset),
+                end=min(each.end, self._end_offset),
             )
             for each in ranges
             if (self._topics is None or each.partition.topic in self._topics)
@@ -120,11 +120,10 @@ class Restriction:
         questions = dict.fromkeys((each.partition for each in kept), self._timestamp_ms)
         found = planner.cluster.list_offsets(questions, planner.options.isolation_level)
         return [
-            OffsetRange(
-                each.partition,
-                max(each.start, found[each.partition]),
-                each.end if found[each.partition] >= 0 else each.start,
-                each.topic_id,
+            replace(
+                each,
+                start=max(each.start, found[each.partition]),
+                end=each.end if found[each.partition] >= 0 else each.start,
             )
             for each in kept
         ]

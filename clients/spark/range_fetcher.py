@@ -54,6 +54,7 @@ class RangeFetcher:
         self._cluster = Cluster(options.servers, options.connection)
         self._timeout_s = options.connection.request_timeout_ms / 1000
         self._connection: BlockingConnection | None = None
+        self._has_failed = False
 
     def interrupt(self) -> None:
         """Make a fetch that is under way fail; from another thread."""
@@ -146,6 +147,7 @@ class RangeFetcher:
                 return self._ask(whole, request)
             except ClientError as error:
                 self._release(broken=True)
+                self._has_failed = True
                 is_gone = isinstance(error, BrokerError) and error.code in _GONE
                 # A broker that has just restarted may not know its topics yet.
                 if is_gone and time.monotonic() > gone_until_s:
@@ -157,7 +159,8 @@ class RangeFetcher:
                 self._cluster.forget(whole.partition.topic)
 
     def _ask(self, whole: OffsetRange, request: FetchRequest) -> FetchPartitionResult:
-        connection = self._connect(self._cluster.leader(whole.partition))
+        leader = None if self._has_failed else whole.leader
+        connection = self._connect(leader or self._cluster.leader(whole.partition))
         response: FetchResponse = connection.request(request, self._timeout_s)
         if response.error is not ErrorCode.NONE:
             raise broker_error(response.error, None, "fetch")

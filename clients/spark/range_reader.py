@@ -1,6 +1,6 @@
 """What a task does to read its split: fetch on one thread, fill columns on the other."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from seglog.protocol.errors import RecordError
 _ANSWERS_AHEAD: Final = 4
 
 
-def read_splits(options: SourceOptions, split: RangeSplit) -> Iterator[pa.RecordBatch]:
+def read_splits(options: SourceOptions, split: RangeSplit) -> Generator[pa.RecordBatch]:
     """Yield the records of the split's ranges.
 
     Raises:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seglog.clients.errors import InvalidRecordError
+from seglog.clients.spark.sink_numbering import Numbering
 from seglog.clients.spark.sink_options import SinkColumns, SinkOptions
 from seglog.protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader
 from seglog.protocol.records.builder import finish_batch
@@ -68,6 +69,7 @@ def encode_rows(
     partition_count: int,
     keyless_partition: int,
     now_ms: int,
+    numbering: Numbering | None = None,
 ) -> Iterator[list[EncodedBatch]]:
     """Yield waves of batches with at most one for each partition, since a request takes no more.
 
@@ -79,6 +81,7 @@ def encode_rows(
         partition_count: of the topic.
         keyless_partition: for rows without key and partition.
         now_ms: for rows without timestamp.
+        numbering: numbers the batches, which must then be sent in the order in which they come.
 
     Raises:
         InvalidRecordError: a row asks for a partition that there is not, or has a header without
@@ -97,7 +100,14 @@ def encode_rows(
         while groups:
             wave, rest = [], []
             for partition, first, end in groups:
-                records, reached = source.encode(order, first, end, options, now_ms)
+                header, batch, reached = source.encode(order, first, end, options, now_ms)
+                if numbering is not None:
+                    header = header._replace(
+                        producer_id=numbering.producer_id,
+                        producer_epoch=numbering.epoch,
+                        base_sequence=numbering.take(partition, reached - first),
+                    )
+                records = finish_batch(header, batch, options.codec)
                 wave.append(EncodedBatch(partition, memoryview(records), reached - first))
                 if reached < end:
                     rest.append((partition, reached, end))
@@ -126,8 +136,8 @@ class _Columns:
 
     def encode(
         self, order: bytearray, first: int, end: int, options: SinkOptions, now_ms: int
-    ) -> tuple[bytearray, int]:
-        """One batch of some of the rows that ``order[first:end]`` names, and where it ends."""
+    ) -> tuple[BatchHeader, bytearray, int]:
+        """Header, space for it and records of some of ``order[first:end]``, and where they end."""
         batch, reached, base_timestamp, max_timestamp = encode_columns(
             self._rows,
             self.key,
@@ -157,7 +167,7 @@ class _Columns:
             base_sequence=NO_SEQUENCE,
             record_count=count,
         )
-        return finish_batch(header, batch, options.codec), reached
+        return header, batch, reached
 
 
 def _binary(column: Column | None) -> BinaryColumn | None:

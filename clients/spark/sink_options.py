@@ -13,7 +13,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from seglog.clients.config import Address, parse_addresses
+from seglog.clients.config import REMEMBERED_BATCHES, Address, parse_addresses
 from seglog.clients.errors import ConfigurationError
 from seglog.clients.spark.connection_options import ConnectionOptions, read_connection_options
 from seglog.clients.spark.option_values import OptionReader, choice, text, whole_number
@@ -73,6 +73,11 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
         application_id=reader.take("applicationId", text, ""),
     )
     reader.refuse_rest("the seglog sink")
+    if found.acks is Acks.ALL and found.max_requests_in_flight > REMEMBERED_BATCHES:
+        raise ConfigurationError(
+            f"maxRequestsInFlight={found.max_requests_in_flight} needs acks=1 or 0: a broker "
+            f"recognizes the last {REMEMBERED_BATCHES} batches of a partition when they come again"
+        )
     return found
 
 

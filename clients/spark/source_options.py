@@ -91,6 +91,7 @@ class SourceOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     coalesce_records: int
+    driver_records: int
     filter_pushdown: bool
     batch_rows: int
     batch_bytes: int
@@ -136,6 +137,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         min_partitions=_read_limit(reader, "minPartitions"),
         max_records_per_partition=_read_limit(reader, "maxRecordsPerPartition"),
         coalesce_records=reader.take("coalesceRecords", whole_number(0), 20_000),
+        driver_records=reader.take("driverRecords", whole_number(0), 1000),
         filter_pushdown=reader.take("filterPushdown", boolean, False),
         batch_rows=reader.take("batchRows", whole_number(1, 1_000_000), 20_000),
         batch_bytes=reader.take("batchBytes", whole_number(1, 2**30), 4 * 2**20),
@@ -162,6 +164,9 @@ def _check_together(options: SourceOptions, *, streaming: bool) -> None:
             "startingOffsets=latest would make a batch without rows; name offsets or a timestamp"
         )
     ending = options.ending
+    first_ms, end_ms = options.starting.timestamp_ms, ending.timestamp_ms
+    if first_ms is not None and end_ms is not None and end_ms < first_ms:
+        raise ConfigurationError(f"endingTimestamp={end_ms} is before startingTimestamp={first_ms}")
     if ending.word == "earliest" or -2 in (ending.offsets or {}).values():
         raise ConfigurationError("endingOffsets cannot be earliest")
 

@@ -3,11 +3,12 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
+from seglog.clients.config import Address
 from seglog.clients.spark.source_options import SourceOptions
 from seglog.protocol.types import TopicPartition
 
@@ -23,12 +24,14 @@ class OffsetRange:
         start: the first offset.
         end: exclusive.
         topic_id: of the topic that was meant when this was planned.
+        leader: where it was read then; whoever finds nobody there asks the cluster.
     """
 
     partition: TopicPartition
     start: int
     end: int
     topic_id: bytes
+    leader: Address | None = None
 
     @property
     def count(self) -> int:
@@ -66,10 +69,7 @@ def _cut(whole: OffsetRange, options: SourceOptions) -> list[OffsetRange]:
 
 def _equal_pieces(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
     bounds = [whole.start + whole.count * index // pieces for index in range(pieces + 1)]
-    return [
-        OffsetRange(whole.partition, start, end, whole.topic_id)
-        for start, end in itertools.pairwise(bounds)
-    ]
+    return [replace(whole, start=start, end=end) for start, end in itertools.pairwise(bounds)]
 
 
 def _cut_further(ranges: list[OffsetRange], pieces_min: int) -> list[OffsetRange]:

@@ -5,7 +5,7 @@ one, which has nothing but the options: what they need to know is in the splits.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from seglog.clients.errors import UnknownTopicOrPartitionError
 from seglog.clients.spark.batch_begins import find_begin
 from seglog.clients.spark.cluster import Topic
+from seglog.clients.spark.heads import Heads, IdleWait, Planned
 from seglog.clients.spark.offset_maps import FIRST, IDS, INIT, Offsets, describe, from_json, to_json
 from seglog.clients.spark.planning import LOG, Planner, report_loss
 from seglog.clients.spark.range_reader import read_splits
@@ -30,19 +32,6 @@ from seglog.clients.spark.splits import OffsetRange, RangeSplit, make_splits
 from seglog.protocol.types import TopicPartition
 
 WrittenOffsets = dict[str, Any]
-
-
-class Heads:
-    """What the cluster said about the subscribed topics at one moment."""
-
-    def __init__(self, planner: Planner) -> None:
-        self.topics: dict[str, Topic] = planner.topics()
-        self.ends: Offsets = planner.latest(planner.partitions(self.topics))
-
-    @property
-    def ids(self) -> dict[str, str]:
-        """The ids of the topics, in order."""
-        return {name: self.topics[name].topic_id.hex() for name in sorted(self.topics)}
 
 
 class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -58,6 +47,8 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _forget(self) -> None:
         self._planner: Planner | None = None
+        self._idle: IdleWait | None = None
+        self._planned: Planned | None = None
         self._heads: Heads | None = None
         self._initial: WrittenOffsets | None = None
         self._ids: dict[str, str] = {}
@@ -80,6 +71,13 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is None:
             self._planner = Planner(self.options)
         return self._planner
+
+    @property
+    def idle(self) -> IdleWait:
+        """Made when it is first used."""
+        if self._idle is None:
+            self._idle = IdleWait(self.planner)
+        return self._idle
 
     # What Spark asks on the driver.
 
@@ -132,9 +130,18 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> WrittenOffsets:
         """Where the next batch ends; ``start`` itself if there is nothing to read."""
         self._note_restart()
+        if not self.options.fail_on_data_loss:
+            self.planner.allow_missing()
+        if not self._is_available_now:
+            self.idle.wait(self._heads)
+        end = self._latest_offset(start, limit)
+        self.idle.answered(has_news=end is not start)
+        return end
+
+    def _latest_offset(self, start: WrittenOffsets, limit: ReadLimit) -> WrittenOffsets:
         # Asked each time: from an older answer ``processAllAvailable`` would take that there is
         # nothing new, although something was written before it was called.
-        heads = self._heads = Heads(self.planner)
+        heads = self._heads = self._look()
         written = from_json(start)
         self._report_gone(set(written) - set(heads.ends))
         sameness = self._compare_ids(start, heads)
@@ -143,7 +150,13 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first = bool(start.get(FIRST))
         if goal == written and not is_first and False not in sameness.values():
             return start
-        begins = self._begins(written, sameness, goal)
+        earliest = self.planner.earliest(goal)
+        begins = {
+            partition: find_begin(
+                partition, written.get(partition), sameness[partition.topic], first, goal[partition]
+            ).offset
+            for partition, first in earliest.items()
+        }
         if not isinstance(limit, ReadAllAvailable):
             if self._should_wait(begins, goal):
                 # The first batch runs all the same; it must then be empty.
@@ -153,26 +166,26 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             goal = self._limited(begins, goal)
         self._last_batch_at_s = time.monotonic()
         marks = {INIT[1:]: to_json(written)} if is_first else {}
-        return self._written(goal, heads.ids, marks)
+        end = self._written(goal, heads.ids, marks)
+        self._planned = Planned(start, end, heads.topics, earliest)
+        return end
 
     def partitions(self, start: WrittenOffsets, end: WrittenOffsets) -> Sequence[InputPartition]:
         """The splits of a batch; what is not there any more is reported."""
         self._note_restart()
+        planned, self._planned = self._planned, None
+        if planned is not None and (planned.start, planned.end) != (start, end):
+            planned = None
         if start.get(FIRST) and INIT in end:
             start = {**start, **end[INIT]}
         written, ends = from_json(start), from_json(end)
         old_ids, new_ids = start.get(IDS) or {}, end.get(IDS) or {}
         if written == ends and old_ids == new_ids:
             return []
-        topics = self.planner.cluster.topics({partition.topic for partition in ends})
-        existing = {
-            each
-            for name, topic in topics.items()
-            for each in topic.partitions
-            if new_ids.get(name) in {None, topic.topic_id.hex()}
-        }
-        self._report_gone(set(ends) - existing)
-        earliest = self.planner.earliest(sorted(existing & set(ends)))
+        if planned is not None:
+            topics, earliest = planned.topics, planned.earliest
+        else:
+            topics, earliest = self._ask_again(ends, new_ids)
         ranges = []
         for partition, first in earliest.items():
             name = partition.topic
@@ -183,10 +196,29 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin.loss and begin.offset > self._reported_end.get(partition, -1):
                 report_loss(begin.loss, fail=self.options.fail_on_data_loss)
                 self._reported_end[partition] = first
+            topic = topics[name]
             ranges.append(
-                OffsetRange(partition, begin.offset, ends[partition], topics[name].topic_id)
+                OffsetRange(
+                    partition,
+                    begin.offset,
+                    ends[partition],
+                    topic.topic_id,
+                    topic.leaders.get(partition.partition),
+                )
             )
         return make_splits(ranges, self.options)
+
+    def _ask_again(self, ends: Offsets, ids: Mapping[str, str]) -> tuple[dict[str, Topic], Offsets]:
+        """Topics and first offsets for a batch that was decided on by another run, or earlier."""
+        topics = self.planner.cluster.topics({partition.topic for partition in ends})
+        existing = {
+            each
+            for name, topic in topics.items()
+            for each in topic.partitions
+            if ids.get(name) in {None, topic.topic_id.hex()}
+        }
+        self._report_gone(set(ends) - existing)
+        return topics, self.planner.earliest(sorted(existing & set(ends)))
 
     def commit(self, end: WrittenOffsets) -> None:
         """Spark keeps the offsets; it says a batch later that one is done."""
@@ -202,6 +234,15 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_splits(self.options, partition)
 
     # How it is done.
+
+    def _look(self) -> Heads:
+        try:
+            return Heads(self.planner)
+        except UnknownTopicOrPartitionError:
+            if self.options.fail_on_data_loss:
+                raise
+            # Deleted between two questions: the first of the next two tells.
+            return Heads(self.planner)
 
     def _written(
         self, offsets: Offsets, ids: dict[str, str], marks: dict[str, Any]
@@ -245,14 +286,6 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 goal[partition] = written[partition]
         return goal
 
-    def _begins(self, written: Offsets, sameness: dict[str, bool | None], goal: Offsets) -> Offsets:
-        return {
-            partition: find_begin(
-                partition, written.get(partition), sameness[partition.topic], first, goal[partition]
-            ).offset
-            for partition, first in self.planner.earliest(goal).items()
-        }
-
     def _should_wait(self, begins: Offsets, goal: Offsets) -> bool:
         """Whether too little is there, and the time to wait for more is not over."""
         options = self.options
@@ -275,6 +308,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_gone(self, partitions: set[TopicPartition]) -> None:
         if partitions:
             report_loss(
-                f"{describe(partitions)} was being read and does not exist any more",
+                f"{describe(partitions)} was being read and does not exist any more, or is not "
+                "subscribed to",
                 fail=self.options.fail_on_data_loss,
             )

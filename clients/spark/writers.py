@@ -98,7 +98,14 @@ class RowWriter:
         for topic, rows in rows_by_topic(batch, self._columns, self._options):
             count = len(cluster.retry(partial(cluster.topic, topic)).leaders)
             waves = encode_rows(
-                topic, rows, self._columns, self._options, count, turn % count, now_ms
+                topic,
+                rows,
+                self._columns,
+                self._options,
+                count,
+                turn % count,
+                now_ms,
+                pipeline.numbering(),
             )
             for wave in waves:
                 pipeline.send(wave)

@@ -154,9 +154,13 @@ def test_bounds_of_a_batch_are_not_kept(
         {"startingOffsets": json.dumps({topic: {"0": 0}})},
         {"endingOffsets": json.dumps({topic: {"0": 5, "1": 0, "9": 5}})},
         {"endingOffsets": json.dumps({topic: {"0": 5000, "1": 0}})},
+        {"startingOffsets": ending, "endingOffsets": json.dumps({topic: {"0": 59, "1": -1}})},
+        {"startingOffsets": json.dumps({topic: {"0": 0, "1": 0}, "unknown": {"0": 0}})},
     ):
-        with pytest.raises(Exception, match=topic):
+        with pytest.raises(Exception, match=f"{topic}|there is no unknown-0"):
             count(**options)
+    with pytest.raises(Exception, match="before startingTimestamp"):
+        count(startingTimestamp=STAMP + 50, endingTimestamp=STAMP + 49)
     beyond = json.dumps({topic: {"0": 5000, "1": 0}})
     assert count(endingOffsets=beyond, failOnDataLoss="false") == 100
 
@@ -181,6 +185,9 @@ FILTERS = {
     "offset BETWEEN 10 AND 19": {0, 1, 2},
     "topic = 'other'": set(),
     f"timestamp >= timestamp_millis({STAMP + 95})": {0, 1, 2},
+    f"timestamp > timestamp_micros({STAMP + 95}500)": {0, 1, 2},
+    f"timestamp <= timestamp_micros({STAMP + 5}999)": {0, 1, 2},
+    f"timestamp = timestamp_micros({STAMP + 5}001)": {0, 1, 2},
     f"timestamp < timestamp_millis({STAMP + 5}) AND offset <> 2": {0, 1, 2},
     "partition = 0 OR offset < 3": {0, 1, 2},
 }

@@ -1,14 +1,14 @@
 """The sink on a real session: what is written, what is refused, and what is not written again."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from seglog.clients import Admin
+from seglog.clients import Admin, ConfigurationError
 from seglog.clients.config import parse_addresses
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection_options import ConnectionOptions
@@ -19,10 +19,13 @@ from seglog.clients.spark.sink_commits import (
     write_commit,
 )
 from seglog.clients.spark.sink_encoding import encode_rows
-from seglog.clients.spark.sink_options import find_columns, read_sink_options
+from seglog.clients.spark.sink_options import SinkColumns, find_columns, read_sink_options
+from seglog.clients.spark.writers import RowWriter
 from seglog.clients.testing import RunningBroker, running_broker
+from seglog.protocol.api import DescribeProducersRequest
 from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.partitioning import partition_for_key
+from support.cutting_proxy import CuttingProxy
 from support.spark_log import SparkLog
 from support.spark_queries import (
     fill,
@@ -84,7 +87,8 @@ def test_columns_are_not_taken_as_they_are(
         FROM VALUES
           ('a', '{first}', 2, timestamp_millis(5), array(named_struct('key', 'x', 'value', X'00'))),
           (NULL, '{second}', 0, timestamp_millis(-1), NULL),
-          ('', '{first}', 1, timestamp_micros(7999), array())
+          ('', '{first}', 1, timestamp_micros(7999), array()),
+          ('b', '{first}', 0, timestamp_micros(-1001), NULL)
           AS t(v, t, p, s, h)
         """
     )
@@ -92,7 +96,7 @@ def test_columns_are_not_taken_as_they_are(
     found = [*records_of(broker.address, first), *records_of(broker.address, second)]
     assert sorted(
         (each.partition, each.timestamp_ms, each.value, each.headers) for each in found
-    ) == [(0, -1, None, ()), (1, 7, b"", ()), (2, 5, b"a", (("x", b"\0"),))]
+    ) == [(0, -2, b"b", ()), (0, -1, None, ()), (1, 7, b"", ()), (2, 5, b"a", (("x", b"\0"),))]
 
 
 @pytest.mark.parametrize(
@@ -262,6 +266,56 @@ def test_a_broker_that_restarts_fails_a_write(
         finally:
             starter.join()
         assert set(values_of(own.address, "t")) == set(range(40))
+
+
+def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C050 for the sink: what was stored is not answered, and sent again; two tasks of a worker."""
+    pause = Cluster.pause
+    pauses = 0
+    with CuttingProxy() as proxy, running_broker(configs=advertised(proxy)) as own:
+        proxy.target = int(own.address.rsplit(":", 1)[1])
+        with Admin(own.address) as admin:
+            admin.create_topic("t")
+
+        def pause_and_answer(cluster: Cluster, deadline_s: float) -> bool:
+            nonlocal pauses
+            pauses += 1
+            proxy.swallows_answers = False
+            return pause(cluster, deadline_s)
+
+        def batches(first: int) -> Iterator[pa.RecordBatch]:
+            for start in range(first, first + 1500, 100):
+                proxy.swallows_answers = start % 500 == 300
+                values = [b"%d" % number for number in range(start, start + 100)]
+                yield pa.record_batch({"value": pa.array(values, pa.binary())})
+
+        monkeypatch.setattr(Cluster, "pause", pause_and_answer)
+        given = {"bootstrap.servers": f"127.0.0.1:{proxy.port}", "topic": "t"}
+        given |= {"batchBytes": "300", "retryBackoff": "20ms", "requestTimeout": "300ms"}
+        writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))
+        for first in (0, 1500):
+            assert writer.write(batches(first), None).rows == 1500
+        assert pauses >= 6
+        assert proxy.swallowed_bytes
+        found = [int(each.value or b"") for each in records_of(own.address, "t")]
+        assert found == list(range(3000))
+        # One id for both tasks: a broker remembers workers, not all that they ever did.
+        cluster = Cluster(parse_addresses(own.address), ConnectionOptions())
+        (described,) = cluster.ask_any(DescribeProducersRequest([("t", 0)])).partitions
+        assert len(described.producers) == 1
+
+
+def advertised(proxy: CuttingProxy) -> dict[str, Any]:
+    return {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
+
+
+def test_more_requests_are_under_way_than_a_broker_recognizes() -> None:
+    given = {"bootstrap.servers": "localhost:1", "topic": "t", "maxRequestsInFlight": "6"}
+    with pytest.raises(ConfigurationError, match="maxRequestsInFlight=6"):
+        read_sink_options(given)
+    assert read_sink_options(given | {"acks": "1"}).max_requests_in_flight == 6
 
 
 def encoded(rows: pa.RecordBatch, **options: str) -> list[tuple[int, list[Any]]]:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from seglog.clients import Admin, ConfigurationError, UnknownTopicOrPartitionError
-from seglog.clients.spark.planning import DataLossError
+from seglog.clients.spark.planning import DataLossError, Planner
 from seglog.clients.spark.source_options import read_source_options
 from seglog.clients.testing import RunningBroker
 from support.spark_queries import fill
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadMaxRows,
@@ -23,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from seglog.clients.spark import stream_reader
+from seglog.clients.spark.driver_reads import DriverReadingReader
 from seglog.clients.spark.stream_reader import SeglogStreamReader
 
 MakeReader = Callable[..., SeglogStreamReader]
@@ -429,3 +431,78 @@ def test_a_round_of_questions_asks_the_broker_twice(
         latest(reader, start)
         reader.reportLatestOffset()
     assert len(asked) == 3
+
+
+def test_a_small_batch_waits_for_a_task_or_is_read_by_both(
+    broker: RunningBroker, new_topic: Callable[..., str]
+) -> None:
+    """Spark's runner asks for records if the reader is a wrapper, just after ``partitions``."""
+    topic = new_topic(2)
+    fill(broker.address, topic, range(10))
+    fill(broker.address, topic, range(5), partition=1)
+    given = {"bootstrap.servers": broker.address, "subscribe": topic, "startingOffsets": "earliest"}
+    for limit, is_offered in (("15", True), ("14", False), ("0", False)):
+        options = read_source_options(given | {"driverRecords": limit}, streaming=True)
+        reader: Any = DriverReadingReader(options)
+        start = reader.initialOffset()
+        end = latest(reader, start)
+        splits = reader.partitions(start, end)
+        assert isinstance(reader, _SimpleStreamReaderWrapper) is is_offered
+        if is_offered:
+            batches = list(reader.getCache(start, end))
+            found = [value for batch in batches for value in batch.column("offset").to_pylist()]
+            assert found == [*range(10), *range(5)]
+        assert type(reader) is DriverReadingReader
+        assert len(splits) == 1  # Tasks read it where Spark has dropped the records.
+        assert reader.partitions(end, end) == []
+        assert type(reader) is DriverReadingReader
+
+
+def test_large_records_go_through_the_driver(
+    broker: RunningBroker, new_topic: Callable[..., str]
+) -> None:
+    """Not more of them than the first megabyte, once; fewer of the same are read there again."""
+    from seglog.clients import Producer
+
+    topic = new_topic()
+    with Producer(broker.address) as producer:
+        producer.send_many(topic, ((None, bytes(100_000)) for _ in range(100)), partition=0)
+    given = {"bootstrap.servers": broker.address, "subscribe": topic, "fetchBytes": "200000"}
+    given["batchBytes"] = "200000"
+    options = read_source_options(given, streaming=True)
+    reader: Any = DriverReadingReader(options)
+    asked = []
+    for end in (100, 100, 5):
+        reader.partitions({topic: {"0": 0}}, {topic: {"0": end}})
+        asked.append(isinstance(reader, _SimpleStreamReaderWrapper))
+    assert asked == [False, False, True]
+    assert sum(batch.num_rows for batch in reader.getCache({}, {})) == 5
+
+
+def test_an_idle_query_asks_a_hundred_times_a_second_or_answers_late(
+    broker: RunningBroker, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again at once after each answer in vain, it waits at the broker; records end that."""
+    topic = new_topic(2)
+    given = {"bootstrap.servers": broker.address, "subscribe": topic}
+    reader = SeglogStreamReader(read_source_options(given, streaming=True))
+    waits = []
+    real = Planner.wait_for_records
+
+    def wait(planner: Planner, ends: Any, timeout_ms: int) -> None:
+        waits.append(timeout_ms)
+        if len(waits) == 3:
+            fill(broker.address, topic, [1], partition=1)
+            timeout_ms = 60_000  # It would be noticed.
+        real(planner, ends, timeout_ms)
+
+    monkeypatch.setattr(Planner, "wait_for_records", wait)
+    start = latest(reader, reader.initialOffset())
+    answers = 0
+    while latest(reader, start) is start:
+        answers += 1
+    assert (answers, len(waits)) == (12, 3)
+    end = latest(reader, start)
+    assert end == {topic: {"0": 0, "1": 1}}
+    assert latest(reader, end) is end
+    assert len(waits) == 3
