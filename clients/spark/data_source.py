@@ -4,18 +4,45 @@ What streams need is imported where it is used: Spark imports this module in eve
 PySpark 4.0, which has all that batch queries need, does not have it.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    InputPartition,
 )
 from pyspark.sql.types import StructType
 
 from seglog.clients.errors import ConfigurationError
 from seglog.clients.spark.schemas import check_row_schema, row_schema
 from seglog.clients.spark.source_options import SourceOptions, read_source_options
+
+
+class _RefusingReader(DataSourceStreamReader):
+    """Tells why there is no reader, in the first answer that Spark wants of it.
+
+    An error that ``streamReader`` raises is followed by another one of PySpark's own, about a
+    variable ``reader`` without a value, and that is what people then read.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        raise ConfigurationError(self._reason)
+
+    def latestOffset(self, *_: object) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        raise ConfigurationError(self._reason)
+
+    def partitions(self, *_: object) -> Sequence[InputPartition]:
+        raise ConfigurationError(self._reason)
+
+    def read(self, *_: object) -> Iterator[tuple[object, ...]]:
+        raise ConfigurationError(self._reason)
 
 
 class SeglogDataSource(DataSource):
@@ -47,13 +74,15 @@ class SeglogDataSource(DataSource):
         return SeglogBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """The streaming source; raises ``ConfigurationError`` for a PySpark that is too old."""
-        options = read_source_options(self.options, streaming=True)
-        check_row_schema(schema, options.columns)
+        """The streaming source; for options or a PySpark that will not do, one that says so."""
         try:
+            options = read_source_options(self.options, streaming=True)
+            check_row_schema(schema, options.columns)
             from seglog.clients.spark.driver_reads import DriverReadingReader
+        except ConfigurationError as error:
+            return _RefusingReader(str(error))
         except ImportError as error:
-            raise ConfigurationError(f"streaming needs PySpark 4.2 or newer: {error}") from error
+            return _RefusingReader(f"streaming needs PySpark 4.2 or newer: {error}")
         return DriverReadingReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

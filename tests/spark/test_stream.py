@@ -173,6 +173,28 @@ def test_a_start_that_finds_nothing_begins_elsewhere(
         run_available(stream, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"endingOffsets": "latest"}, "endingOffsets has no meaning in a streaming query"),
+        ({"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 6}, "minOffsetsPerTrigger=6 is above"),
+    ],
+)
+def test_a_wrong_option_is_told_as_a_variable_without_a_value(
+    spark: Any,
+    broker: RunningBroker,
+    new_topic: Callable[..., str],
+    tmp_path: Path,
+    options: dict[str, Any],
+    match: str,
+) -> None:
+    """PySpark adds such an error to what ``streamReader`` raises."""
+    topic = new_topic()
+    with pytest.raises(Exception, match=match) as caught:
+        run_available(read_stream(spark, broker.address, topic, **options), tmp_path)
+    assert "UnboundLocalError" not in str(caught.value)
+
+
 def test_reports_do_not_show_how_far_behind_a_query_is(
     spark: Any, broker: RunningBroker, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
