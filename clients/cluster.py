@@ -63,6 +63,8 @@ class Cluster:
         self._watched: set[str] = set()
         self._finding: dict[str, asyncio.Lock] = {}
         self._listeners: list[Callable[[], object]] = []
+        self.learned = 0
+        """How many times brokers have said what there is."""
         self._refresh_due = asyncio.Event()
         self._is_started = False
         self._is_closed = False
@@ -320,6 +322,7 @@ class Cluster:
             elif answer is None or answer.error in _GONE:
                 topics.pop(name, None)
         self.topics = MappingProxyType(topics)
+        self.learned += 1
         for listener in self._listeners:
             listener()
 

@@ -304,6 +304,14 @@ class Fetcher:
             self._halt(state, error)
 
     def _handle_out_of_range(self, state: PartitionState, result: FetchPartitionResult) -> None:
+        if state.doubted_at == UNKNOWN:
+            # It may be the range of another topic of that name. Were that only noticed after a
+            # reset, there would be a second one, and what was read in between would come again.
+            state.doubted_at = self._cluster.learned
+            self._cluster.refresh_soon()
+        if state.doubted_at == self._cluster.learned:
+            self._retry_later(state)
+            return
         error = OffsetOutOfRangeError(
             f"{state.partition}: offset {state.fetch_offset} is out of range, there are "
             f"{result.log_start_offset} to {result.high_watermark}",

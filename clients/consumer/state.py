@@ -23,6 +23,7 @@ class PartitionState:
     __slots__ = (
         "broken_generation",
         "buffered_bytes",
+        "doubted_at",
         "failures",
         "fetch_offset",
         "generation",
@@ -54,6 +55,8 @@ class PartitionState:
         self.is_in_flight = False
         self.is_halted = False
         self.is_paused = False
+        self.doubted_at = UNKNOWN
+        """What was known of the cluster when the offset was first called out of range."""
         self.is_of_old_topic = False
         """Whether the topic was deleted and made anew: offsets mean nothing there any more."""
         self.retry_at_s = 0.0
@@ -69,6 +72,7 @@ class PartitionState:
         self.is_halted = False
         self.is_in_flight = False
         self.is_of_old_topic = False
+        self.doubted_at = UNKNOWN
         self.retry_at_s = 0.0
 
     def rewind(self, offset: int) -> None:
