@@ -70,7 +70,7 @@ def test_a_topic_made_anew_passes_for_clean(broker: RunningBroker, stop: str) ->
     checkpoint = broker.data_directory / "cleaner-offset-checkpoint"
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
         make_clean_topic(admin, wire, "again")
-        eventually(lambda: "again 0 50" in checkpoint.read_text())
+        eventually(lambda: checkpoint.exists() and "again 0 50" in checkpoint.read_text())
         admin.delete_topic("again")
         admin.create_topic("again", partitions=1, configs=COMPACTED)
         assert "again" not in checkpoint.read_text()

@@ -488,6 +488,7 @@ def test_of_several_brokers_at_once_one_runs(tmp_path: Path) -> None:
             assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_a_lock_left_by_a_killed_broker_blocks_nobody(tmp_path: Path) -> None:
     """C076: the kernel's lock counts, not what the file says."""
     with broker_process(tmp_path) as broker:

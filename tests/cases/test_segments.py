@@ -473,6 +473,7 @@ def test_a_limit_over_all_partitions_takes_the_oldest_segments(
         assert offsets == [20, 40, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", WIRES)
 def test_disk_guard_makes_room_then_refuses_then_recovers(dialect: str, tmp_path: Path) -> None:
     """log.dir.bytes.max: oldest segments of any topic go; what may not go stops produce only."""

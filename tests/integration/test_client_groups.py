@@ -216,6 +216,7 @@ def test_the_record_at_which_an_application_fails_is_read_again(broker, filled):
     assert numbers([*done, *rest]) == list(range(60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_reader_that_is_called_in_the_middle_of_a_batch_misses_nothing(broker, topic, assignor):
     """Commits every few ms, and a rebalance at every tenth record."""

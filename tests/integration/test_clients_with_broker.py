@@ -121,6 +121,7 @@ def test_large_batches_and_small_limits(broker, admin, topic):
         assert producer.send_many(topic, [(None, bytes(1000))] * 500).result(20) == 500
 
 
+@pytest.mark.slow
 def test_only_a_send_creates_a_topic(topic):
     """C045: and a deleted topic stays deleted while readers and admins ask for it."""
     with (

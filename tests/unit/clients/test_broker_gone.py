@@ -163,6 +163,7 @@ async def test_closing_ends_a_reader_that_waits():
             await asyncio.wait_for(reading, 1)
 
 
+@pytest.mark.slow
 async def test_reconnects_at_most_twice_a_second_and_logs_little(caplog):
     """C061, C063: attempts back off, log lines are few."""
     caplog.set_level(logging.DEBUG, "seglog.clients")

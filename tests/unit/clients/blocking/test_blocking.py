@@ -375,6 +375,7 @@ def test_the_interpreter_ends_although_nothing_was_closed(threaded_broker, endin
     assert log.next_offset == 2
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_although_the_broker_hangs(threaded_broker):
     """C061: it takes a moment, says what was lost, and leaves no exception unretrieved."""
     threaded_broker.create("topic")

@@ -238,6 +238,7 @@ async def test_an_unknown_topic_is_told_soon(broker):
             await asyncio.wait_for(producer.send("nowhere", b""), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_idempotent", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_is_lost_or_out_of_order_whatever_goes_wrong(broker, seed, is_idempotent):

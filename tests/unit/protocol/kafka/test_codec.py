@@ -139,6 +139,7 @@ def test_array_is_longer_than_the_limit_although_the_bytes_are_there() -> None:
         decode(MetadataRequest, 1, body)
 
 
+@pytest.mark.slow
 def test_nested_arrays_multiply_the_limit() -> None:
     """The limit holds for the message as a whole: 3 topics of 400,000 assignments are refused."""
     topic = struct.pack(">hihi", 0, 1, 1, 400_000) + bytes(8 * 400_000) + struct.pack(">i", 0)
