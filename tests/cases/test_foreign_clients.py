@@ -1,5 +1,6 @@
 """Field cases where the client is somebody else's: large batches, odd codecs, holes, restarts."""
 
+import gc
 import os
 import threading
 import time
@@ -28,6 +29,13 @@ pytestmark = [
 
 T = 1_700_000_000_000
 MEGABYTE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_sockets() -> Iterator[None]:
+    """Found here, where they are excused, and not by a test that happens to come later."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 What a module leaves on disk is read at its end by Kafka's own dump tool, where that is to be had.
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -37,6 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             for warning in NOT_OURS:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_sockets() -> Iterator[None]:
+    """Found here, where they are excused, and not by a test that happens to come later."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
