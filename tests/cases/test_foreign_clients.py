@@ -1,5 +1,6 @@
 """Field cases where the client is somebody else's: large batches, odd codecs, holes, restarts."""
 
+import contextlib
 import gc
 import os
 import threading
@@ -274,33 +275,33 @@ def test_consumers_go_on_by_themselves_after_each_restart() -> None:
         }
         groups.update(alone)
         members = [member for group in groups.values() for member in group]
-        ticker = Ticker(broker.address)
-        ticker.start()
-        try:
-            eventually(lambda: all(numbers(each) for each in members))
-            for way, pauses in PAUSES.items():
-                for pause in pauses:
-                    if way == "kill":
-                        broker.kill()
-                    else:
-                        assert broker.stop() == 0
-                    time.sleep(pause)
-                    broker.start()
-                    wait_until_all_deliver(groups, ticker)
-        finally:
-            ticker.finish()
-        for name, group in groups.items():
-            eventually(
-                lambda group=group: set().union(*map(numbers, group)) == {*range(ticker.sent)},
-                timeout=20,
-            )
-            if name in alone:
-                # One that keeps its own position gets nothing twice.
-                assert len(group[0].seen()) == ticker.sent, name
-        for member in members:
-            member.close()
-        for client in clients:
-            client.close()
+        with contextlib.ExitStack() as closing:
+            # Also after a failure: their threads would go on and disturb the tests behind this one.
+            for each in (*clients, *members):
+                closing.callback(each.close)
+            ticker = Ticker(broker.address)
+            ticker.start()
+            try:
+                eventually(lambda: all(numbers(each) for each in members))
+                for way, pauses in PAUSES.items():
+                    for pause in pauses:
+                        if way == "kill":
+                            broker.kill()
+                        else:
+                            assert broker.stop() == 0
+                        time.sleep(pause)
+                        broker.start()
+                        wait_until_all_deliver(groups, ticker)
+            finally:
+                ticker.finish()
+            for name, group in groups.items():
+                eventually(
+                    lambda group=group: set().union(*map(numbers, group)) == {*range(ticker.sent)},
+                    timeout=20,
+                )
+                if name in alone:
+                    # One that keeps its own position gets nothing twice.
+                    assert len(group[0].seen()) == ticker.sent, name
 
 
 def wait_until_all_deliver(groups: dict[str, list[Member]], ticker: Ticker) -> None:

@@ -11,6 +11,7 @@ from support.foreign.shape import CODECS, Read, Sent
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.errors import KafkaConnectionError
 
 WAIT_SECONDS = 20.0
 
@@ -131,7 +132,12 @@ def poll_for(consumer: KafkaConsumer, count: int, seconds: float = WAIT_SECONDS)
 
 def _poll(consumer: KafkaConsumer) -> list[Read]:
     # Not less: 3.0.12 stays without partitions for good if a poll ends just when it is given some.
-    answer = consumer.poll(timeout_ms=500)
+    try:
+        answer = consumer.poll(timeout_ms=500)
+    except KafkaConnectionError:
+        # It lets that out while it looks for the coordinator of a broker that is away, and goes on
+        # when it is asked again, as applications do.
+        return []
     return [
         Read(
             each.partition,
