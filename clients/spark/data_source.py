@@ -35,13 +35,24 @@ class _RefusingReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         raise ConfigurationError(self._reason)
 
-    def latestOffset(self, *_: object) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def latestOffset(  # noqa: N802 - Spark's name
+        self,
+        start: dict[str, Any] | None = None,  # noqa: ARG002 - 4.2 gives it, 4.1 does not
+        limit: Any = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
         raise ConfigurationError(self._reason)
 
-    def partitions(self, *_: object) -> Sequence[InputPartition]:
+    def partitions(
+        self,
+        start: dict[str, Any],  # noqa: ARG002
+        end: dict[str, Any],  # noqa: ARG002
+    ) -> Sequence[InputPartition]:
         raise ConfigurationError(self._reason)
 
-    def read(self, *_: object) -> Iterator[tuple[object, ...]]:
+    def read(
+        self,
+        partition: InputPartition,  # noqa: ARG002
+    ) -> Iterator[tuple[object, ...]]:
         raise ConfigurationError(self._reason)
 
 

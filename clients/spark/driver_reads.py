@@ -87,6 +87,6 @@ class _OfferingReader(DriverReadingReader, _Wrapper or object):  # type: ignore[
         end: WrittenOffsets,  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
         """The records of the batch that was just planned."""
-        self.__class__ = DriverReadingReader
+        self.__class__ = DriverReadingReader  # pyright: ignore[reportAttributeAccessIssue]
         batches, self._batches = self._batches, []
         return iter(batches)
