@@ -38,20 +38,20 @@ class _RefusingReader(DataSourceStreamReader):
     def latestOffset(  # noqa: N802 - Spark's name
         self,
         start: dict[str, Any] | None = None,  # noqa: ARG002 - 4.2 gives it, 4.1 does not
-        limit: Any = None,  # noqa: ARG002
+        limit: Any = None,  # noqa: ARG002 - as above
     ) -> dict[str, Any]:
         raise ConfigurationError(self._reason)
 
     def partitions(
         self,
-        start: dict[str, Any],  # noqa: ARG002
-        end: dict[str, Any],  # noqa: ARG002
+        start: dict[str, Any],  # noqa: ARG002 - given by Spark
+        end: dict[str, Any],  # noqa: ARG002 - given by Spark
     ) -> Sequence[InputPartition]:
         raise ConfigurationError(self._reason)
 
     def read(
         self,
-        partition: InputPartition,  # noqa: ARG002
+        partition: InputPartition,  # noqa: ARG002 - given by Spark
     ) -> Iterator[tuple[object, ...]]:
         raise ConfigurationError(self._reason)
 

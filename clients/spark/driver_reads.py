@@ -83,8 +83,8 @@ class _OfferingReader(DriverReadingReader, _Wrapper or object):  # type: ignore[
 
     def getCache(  # noqa: N802 - Spark's name
         self,
-        start: WrittenOffsets,  # noqa: ARG002
-        end: WrittenOffsets,  # noqa: ARG002
+        start: WrittenOffsets,  # noqa: ARG002 - given by Spark
+        end: WrittenOffsets,  # noqa: ARG002 - given by Spark
     ) -> Iterator[pa.RecordBatch]:
         """The records of the batch that was just planned."""
         self.__class__ = DriverReadingReader  # pyright: ignore[reportAttributeAccessIssue]
