@@ -117,7 +117,7 @@ class TopicChanges:
         """Delete a topic; the caller holds ``Services.changing``.
 
         Raises:
-            RequestError: deletion is switched off, or the topic is unknown.
+            RequestError: deletion is switched off, or the topic is unknown or internal.
             StorageError: the deletion could not be made durable.
         """
         services = self._services
@@ -127,6 +127,14 @@ class TopicChanges:
         if topic is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:260]!r}"
+            )
+        if name in INTERNAL_TOPICS:
+            # Commits that were acknowledged would go with it. Not TOPIC_DELETION_DISABLED, which
+            # sends people to a setting that does not help.
+            raise RequestError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic {name!r} is internal and cannot be deleted: it holds what clients were "
+                "told is stored; delete groups or their offsets instead",
             )
         cleaner = services.cleaner
         if cleaner is None:

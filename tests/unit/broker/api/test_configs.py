@@ -157,3 +157,24 @@ async def test_only_the_named_keys_are_described(broker: BrokerParts) -> None:
     assert (entry.value, entry.source, entry.value_type) == ("604800000", 5, "long")
     assert entry.documentation
     assert entry.synonyms == []
+
+
+async def test_committed_offsets_go_by_age_where_their_topic_is_not_compacted(
+    broker: BrokerParts,
+) -> None:
+    """C043: not by setting, adding, taking back or leaving out; other settings may change."""
+    name = "__consumer_offsets"
+    await broker.create_internal_topic(name)
+    policy = "cleanup.policy"
+    for change in (
+        ConfigChange(policy, SET, "delete"),
+        ConfigChange(policy, SET, "compact,delete"),
+        ConfigChange(policy, APPEND, "delete"),
+        ConfigChange(policy, DELETE),
+    ):
+        assert await alter(broker, TOPIC, name, change) == ErrorCode.INVALID_CONFIG
+    other = ConfigChange("segment.bytes", SET, "1048576")
+    assert await alter(broker, TOPIC, name, other, replace_all=True) == ErrorCode.INVALID_CONFIG
+    assert await alter(broker, TOPIC, name, other) == ErrorCode.NONE
+    assert broker.log(name, 0).config.cleanup_policy == {"compact"}
+    assert broker.log(name, 0).config.segment_bytes == 1_048_576

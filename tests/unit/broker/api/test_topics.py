@@ -184,3 +184,20 @@ async def test_internal_topics_are_made_by_the_broker_alone(broker: BrokerParts)
     await broker.create_internal_topic("__consumer_offsets")
     (result,) = (await broker.ask(CreateTopicsRequest([topic]))).topics
     assert result.error == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+async def test_whoever_deletes_an_internal_topic_takes_what_is_committed(
+    broker: BrokerParts, name: str
+) -> None:
+    """C043: by name or by id; the code is one that every version of every client knows."""
+    await broker.create_internal_topic(name)
+    topic = broker.services.catalog.get(name)
+    assert topic is not None
+    for request in (DeleteTopicsRequest([name]), DeleteTopicsRequest([], [topic.topic_id])):
+        (result,) = (await broker.ask(request)).topics
+        assert result.error == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert "internal" in (result.error_message or "")
+    (ghost,) = (await broker.ask(DeleteTopicsRequest(["__share_group_state"]))).topics
+    assert ghost.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.services.catalog.get(name) == topic

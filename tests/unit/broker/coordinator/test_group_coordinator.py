@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.coordinator.group_coordinator import GROUP_TIMER, client_host
-from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, partition_of_key
+from seglog.broker.coordinator.internal_topic import partition_of_key
+from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
 from seglog.broker.storage.files import OsFileSystem
 from seglog.protocol.api import (
     CreatePartitionsRequest,
     DeleteGroupsRequest,
+    DeleteTopicsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
@@ -255,14 +257,14 @@ async def test_the_internal_topic_is_made_before_anybody_needs_it(tmp_path: Path
     await broker.stop()
 
 
-async def test_the_deleted_internal_topic_haunts_the_groups(broker: GroupBroker) -> None:
-    """Whoever deletes it deletes the groups; members join again, and it is made anew."""
+async def test_groups_lose_their_offsets_with_the_internal_topic(broker: GroupBroker) -> None:
+    """C043: it cannot be deleted, so members and offsets stay."""
     joined = await broker.only_member()
     await broker.commit({("t", 0): 5}, member=joined)
-    await broker.parts.delete_topic(OFFSETS_TOPIC)
-    assert await broker.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert await broker.committed() == {}
-    assert (await broker.only_member()).generation_id == 1
+    (result,) = (await broker.ask(DeleteTopicsRequest([OFFSETS_TOPIC]))).topics
+    assert result.error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert await broker.heartbeat(joined) is ErrorCode.NONE
+    assert await broker.committed() == {("t", 0): 5}
 
 
 async def test_groups_are_not_found_again_after_the_internal_topic_grew(
