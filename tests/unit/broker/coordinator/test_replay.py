@@ -11,7 +11,8 @@ from seglog.broker.coordinator.group_records import (
     offset_record,
     split_by_size,
 )
-from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, partition_of_key
+from seglog.broker.coordinator.internal_topic import partition_of_key
+from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
 from seglog.broker.coordinator.replay import PartitionReplay
 from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
