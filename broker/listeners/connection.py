@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 LINGER_SECONDS: Final = 0.5
 """How long a client may take to read what was said before the connection was ended."""
+LAST_ANSWERS_SECONDS: Final = 5.0
+"""How long a connection that is to end waits for the answers to what was asked before."""
 _FIRST_BYTES_SHOWN: Final = 16
 _now_ns = time.monotonic_ns
 
@@ -67,6 +69,7 @@ class Connection:
         self._dialect: ServerDialect | None = None
         self._pipeline: RequestPipeline | None = None
         self._state = _State.OPEN
+        self._end_reason = "finished"
         self._is_reading = False
         self._is_writing = False
         self._flush_is_due = False
@@ -174,7 +177,7 @@ class Connection:
             return
         except OSError:
             pass  # the client is gone, which is what we wait for
-        self.close("finished")
+        self.close(self._end_reason)
 
     def _end_of_input(self) -> None:
         """The client sends no more; it gets the answers that are ready, nothing is waited for."""
@@ -291,9 +294,20 @@ class Connection:
         reason = hint or error.reason
         self._services.counters.count_rejected(reason)
         self._services.log_rejected(self.peer, reason, first_bytes, str(error))
-        if self._state is not _State.CLOSED:
-            self._flush()
-        self.close("protocol-error")
+        self._end_reason = "protocol-error"
+        if self.is_idle and not self._output.queued_bytes and not self._output.sent_bytes:
+            # A stranger, whom nothing was said to: there is nothing that must not get lost.
+            self.close(self._end_reason)
+            return
+        received.start = received.end
+        received.settle(0)
+        self._end_after_answers()
+
+    def _end_after_answers(self) -> None:
+        """Read no more; close once what was asked before is answered, or has taken too long."""
+        self._state = _State.FINISHING
+        self._pause_reading()
+        self._loop.call_later(LAST_ANSWERS_SECONDS, partial(self.close, self._end_reason))
 
     def _greeted(self) -> bool:
         return self._dialect is not None and self._dialect.client_id != ""
@@ -309,8 +323,7 @@ class Connection:
             self._services.refused(reply, self.peer, dialect.client_id)
         if reply.closes:
             self._services.counters.count_rejected(reply.error.name.lower().replace("_", "-"))
-            self._state = _State.FINISHING
-            self._pause_reading()
+            self._end_after_answers()
 
     def _progress(self) -> None:
         """A pending request was answered."""
@@ -375,4 +388,4 @@ class Connection:
             self.close("reset")
             return
         self._resume_reading()
-        self._loop.call_later(LINGER_SECONDS, partial(self.close, "finished"))
+        self._loop.call_later(LINGER_SECONDS, partial(self.close, self._end_reason))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from seglog.broker.api.context import Pending
+from seglog.broker.listeners import connection as connection_module
 from seglog.protocol import api
 from seglog.protocol.dialect import IncomingRequest
 from seglog.protocol.errors import ErrorCode
@@ -449,6 +450,36 @@ async def test_malformed_frame_is_waited_out(frame: bytes) -> None:
         await client.send(b"".join(map(bytes, parts)) + frame)  # type: ignore[arg-type] # all parts are bytes here
         assert (await client.receive()).response.partitions[0].base_offset == 0
         assert await client.is_closed_by_peer()
+        client.close()
+
+
+async def test_malformed_frame_takes_the_answers_before_it_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C034: what was asked before is answered, for a bounded time; what comes after is not read."""
+    later = LaterHandler()
+    garbage = struct.pack(">II", 4, 0)
+    async with running_listener(later) as (listener, _):
+        counters = listener.services.counters
+        client = await connect(listener.port)
+        await client.request(produce_request(), produce_request())
+        await client.send(garbage)
+        await until(lambda: counters.rejected_frames == {"malformed": 1})
+        await client.request(produce_request())
+        for index in (1, 0):
+            later.answer(index, index)
+            assert (await client.receive()).response.partitions[0].base_offset == index
+        assert await client.is_closed_by_peer()
+        client.close()
+        await until(lambda: not listener.connections)
+        assert len(later.waiting) == 2
+        monkeypatch.setattr(connection_module, "LAST_ANSWERS_SECONDS", 0.01)
+        client = await connect(listener.port)
+        await client.request(produce_request())
+        await client.send(garbage)
+        assert await client.is_closed_by_peer()
+        assert later.waiting[2][1].cancelled()
+        assert counters.closed == {"protocol-error": 2}
         client.close()
 
 
