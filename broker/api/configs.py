@@ -1,5 +1,6 @@
 """DescribeConfigs and both forms of AlterConfigs, for topics and brokers, without a restart."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -115,16 +116,16 @@ class AlterConfigsOperation:
 
     async def _alter_all(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         results: list[AlterConfigsResult] = []
-        seen: set[tuple[int, str]] = set()
+        named = Counter(map(_key_of, request.resources))
         async with self._services.changing:
             for resource in request.resources:
                 result = AlterConfigsResult(resource.resource_type, resource.name)
                 try:
-                    if (int(resource.resource_type), resource.name) in seen:
+                    if named[_key_of(resource)] > 1:
+                        # Neither: nobody knows which of the two is meant.
                         raise RequestError(
                             ErrorCode.INVALID_REQUEST, f"{resource.name!r} is named twice"
                         )
-                    seen.add((int(resource.resource_type), resource.name))
                     await self._alter(resource, validate_only=request.validate_only)
                 except (SeglogError, ConfigError) as error:
                     result.error, result.error_message = describe_error(error)
@@ -180,6 +181,10 @@ class AlterConfigsOperation:
             finally:
                 services.partitions.take_failures()
             services.change_config(changed)
+
+
+def _key_of(resource: AlterConfigResource) -> tuple[int, str]:
+    return (int(resource.resource_type), resource.name)
 
 
 def _topic_named(services: Services, name: str) -> CatalogTopic:

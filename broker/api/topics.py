@@ -6,7 +6,7 @@ is done. What blocks runs in a worker.
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from seglog.broker.api.configs import config_entry
 from seglog.broker.api.context import Pending, RequestContext
@@ -37,6 +37,7 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """How many partitions one request may create; Kafka's limit."""
 
 _DEFAULT: Final = -1
+_KeyT = TypeVar("_KeyT")
 
 
 class _TopicPlan(NamedTuple):
@@ -269,25 +270,49 @@ class DeleteTopicsOperation:
         results += [DeleteTopicResult(None, topic_id=topic_id) for topic_id in request.topic_ids]
         async with self._services.changing:
             for result in results:
-                await self._delete(result)
+                self._resolve(result)
+            # By name and by id counts as twice.
+            repeated = _repeated(result.name for result in results if result.name is not None)
+            repeated_ids = _repeated(request.topic_ids)
+            for result in results:
+                await self._delete(result, repeated, repeated_ids)
         return DeleteTopicsResponse(results)
 
-    async def _delete(self, result: DeleteTopicResult) -> None:
-        services = self._services
+    def _resolve(self, result: DeleteTopicResult) -> None:
+        """Find the name to an id, or say that there is none."""
+        if result.name is None:
+            try:
+                result.name = self._services.partitions.topic_name(result.topic_id)
+            except SeglogError as error:
+                result.error, result.error_message = describe_error(error)
+
+    async def _delete(
+        self, result: DeleteTopicResult, repeated: set[str], repeated_ids: set[bytes]
+    ) -> None:
+        name = result.name
         try:
-            if result.name is None:
-                result.name = services.partitions.topic_name(result.topic_id)
-            topic = services.catalog.get(result.name)
-            await self._topic_changes.delete(result.name)
+            if name in repeated or (name is None and result.topic_id in repeated_ids):
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"topic {_shown(name, result.topic_id)} is named twice and therefore kept",
+                )
+            if name is None:
+                return
+            topic = self._services.catalog.get(name)
+            await self._topic_changes.delete(name)
             if topic is not None:
                 result.topic_id = topic.topic_id
         except SeglogError as error:
             result.error, result.error_message = describe_error(error)
 
 
-def _repeated(names: Iterable[str]) -> set[str]:
-    seen: set[str] = set()
-    repeated: set[str] = set()
+def _shown(name: str | None, topic_id: bytes) -> str:
+    return topic_id.hex() if name is None else repr(name[:260])
+
+
+def _repeated(names: Iterable[_KeyT]) -> set[_KeyT]:
+    seen: set[_KeyT] = set()
+    repeated: set[_KeyT] = set()
     for name in names:
         (repeated if name in seen else seen).add(name)
     return repeated

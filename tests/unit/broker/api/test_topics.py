@@ -162,9 +162,26 @@ async def test_deleted_topic_is_gone_and_its_name_free_at_once(broker: BrokerPar
 
 async def test_topic_is_deleted_by_id(broker: BrokerParts) -> None:
     topic_id = await broker.create_topic("t")
-    response = await broker.ask(DeleteTopicsRequest([], [topic_id, topic_id]))
+    response = await broker.ask(DeleteTopicsRequest([], [topic_id, bytes(15) + b"x"]))
     assert [result.error for result in response.topics] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
     assert response.topics[0].name == "t"
+
+
+async def test_topic_named_twice_is_deleted_and_then_unknown(broker: BrokerParts) -> None:
+    """As Kafka: neither is done, whichever way it is named; the others are deleted."""
+    topic_id = await broker.create_topic("t")
+    await broker.create_topic("other")
+    ghost = bytes(15) + b"x"
+    for names, ids, errors in (
+        (["t", "other", "t"], [], [42, 0, 42]),
+        (["t"], [topic_id], [42, 42]),
+        ([], [topic_id, topic_id], [42, 42]),
+        (["ghost", "ghost"], [ghost, ghost], [42, 42, 42, 42]),
+        (["none"], [bytes(16), bytes(16)], [3, 42, 42]),
+    ):
+        response = await broker.ask(DeleteTopicsRequest(names, ids))
+        assert [result.error for result in response.topics] == errors
+    assert [topic.name for topic in broker.services.catalog.topics()] == ["t"]
 
 
 async def test_deletion_can_be_switched_off(broker: BrokerParts) -> None:
