@@ -34,6 +34,7 @@ from seglog.protocol.api import (
     OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
+    TxnOffsetCommitRequest,
 )
 from seglog.protocol.errors import ErrorCode
 
@@ -390,3 +391,19 @@ class ClassicGroup(RebalancingGroup):
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
         member.is_heard_of(now.monotonic_ms)
+
+    def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
+        """The same for a commit in a transaction, which has a fence of its own.
+
+        Old clients do not say which member they are, and a member may commit at any time of its
+        generation; as in Apache Kafka.
+
+        Raises:
+            RequestError: a member is named that may not commit.
+        """
+        self._check_alive()
+        is_outsider = not request.member_id and request.group_instance_id is None
+        if request.generation_id < 0 and (is_outsider or self.state is GroupState.EMPTY):
+            return
+        self.members.find(request.member_id, request.group_instance_id)
+        self._check_generation(request.generation_id)

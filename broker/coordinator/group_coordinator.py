@@ -184,7 +184,7 @@ class GroupCoordinator:
         Raises:
             RequestError: it could not be written; the group stays.
         """
-        records = [offset_tombstone(group.group_id, place) for place in group.offsets]
+        records = [offset_tombstone(group.group_id, place) for place in group.places]
         if group.membership.generation > 0:
             records.append(group_tombstone(group.group_id))
         if records and self._store.exists:

@@ -26,12 +26,23 @@ Place: TypeAlias = tuple[str, int]
 NO_EXPIRY_MS: Final = -1
 
 _GROUP_VALUE_VERSION: Final = 3
-_OFFSET_VALUE_VERSION: Final = 3
+# The first one that has the topic's id, as a tagged field; Kafka reads it from 3.5 on.
+_OFFSET_VALUE_VERSION: Final = 4
 _OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 
 
 class CommittedOffset(NamedTuple):
-    """One offset of a group; ``expires_ms`` is -1 unless the client asked for a time of its own."""
+    """One offset of a group.
+
+    Attributes:
+        offset: where to go on reading.
+        leader_epoch: of the last record that was read, -1 if unknown.
+        metadata: the client's own words.
+        committed_ms: when it was committed.
+        expires_ms: -1 unless the client asked for a time of its own.
+        topic_id: of the topic, zero if unknown.
+        record_offset: where it is stored in its partition of the internal topic.
+    """
 
     offset: int
     leader_epoch: int = -1
@@ -39,6 +50,7 @@ class CommittedOffset(NamedTuple):
     committed_ms: int = -1
     expires_ms: int = NO_EXPIRY_MS
     topic_id: bytes = ZERO_TOPIC_ID
+    record_offset: int = -1
 
 
 def offset_record(group_id: str, place: Place, committed: CommittedOffset) -> StoredRecord:
@@ -54,6 +66,7 @@ def offset_record(group_id: str, place: Place, committed: CommittedOffset) -> St
         metadata=committed.metadata,
         commit_timestamp=committed.committed_ms,
         expire_timestamp=committed.expires_ms,
+        topic_id=committed.topic_id,
     )
     version = _OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else _OFFSET_VALUE_VERSION
     return offset_key(group_id, place), encode_versioned(value, version)

@@ -6,7 +6,7 @@ its partition is done a group is answered with COORDINATOR_LOAD_IN_PROGRESS, whi
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from seglog.broker.coordinator.group_records import (
 )
 from seglog.broker.coordinator.group_state import GroupLimits, GroupState, Moment
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
+from seglog.broker.coordinator.pending_offsets import PendingOffsets, put_into_force
 from seglog.broker.coordinator.replay import PartitionReplay, replay_partition
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.scheduler import ScheduledTask
@@ -38,10 +39,12 @@ class Group:
     """One group: who is in it, and how far it has read.
 
     ``timer`` runs at ``timer_ms`` (monotonic clock) or before, when something may be due.
+    ``pending`` are offsets of transactions that are still open.
     """
 
     membership: ClassicGroup
     offsets: dict[Place, CommittedOffset] = field(default_factory=dict)
+    pending: PendingOffsets = field(default_factory=PendingOffsets)
     timer: ScheduledTask | None = None
     timer_ms: int = 0
 
@@ -51,11 +54,17 @@ class Group:
         return self.membership.group_id
 
     @property
+    def places(self) -> set[Place]:
+        """Every place that it has an offset for, be it in an open transaction only."""
+        return {*self.offsets, *self.pending.places()}
+
+    @property
     def is_unused(self) -> bool:
         """Whether nothing is known of it that would be worth keeping."""
         return (
             self.membership.state is GroupState.EMPTY
             and not self.offsets
+            and not self.pending
             and not self.membership.has_pending_members
         )
 
@@ -65,7 +74,7 @@ class GroupCounters:
     """What the coordinator has counted; a collector reads it.
 
     Attributes:
-        commits: offsets that were stored.
+        commits: offsets that were stored, those in transactions included.
         expired_offsets: offsets that went because of their age.
         deleted_offsets: offsets that a client deleted, or whose topic was deleted.
         rebalances: generations that were completed.
@@ -97,6 +106,9 @@ class GroupTable:
         self._services = services
         self._store = store
         self._groups: dict[str, Group] = {}
+        # By partition and producer: groups that an open transaction has offsets of. One that was
+        # removed meanwhile may still be named.
+        self._transactions: dict[tuple[int, int], set[str]] = {}
         self._loading: set[int] = set()
         self._lost: set[int] = set()
         self._loader: asyncio.Task[None] | None = None
@@ -191,6 +203,38 @@ class GroupTable:
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
 
+    # ---- transactions
+
+    def hold_back(
+        self, group: Group, producer_id: int, offsets: Mapping[Place, CommittedOffset]
+    ) -> None:
+        """Keep offsets of a group that count once the producer's transaction is committed."""
+        group.pending.add(producer_id, offsets)
+        key = (self._store.partition_of(group.group_id), producer_id)
+        self._transactions.setdefault(key, set()).add(group.group_id)
+
+    def decide(self, partition_number: int, producer_id: int, *, is_commit: bool) -> None:
+        """A marker in a partition has ended a transaction: its offsets count, or are forgotten.
+
+        While the partition is being read nothing is to be done: the marker is read as well.
+        """
+        for group_id in sorted(self._transactions.pop((partition_number, producer_id), ())):
+            group = self._groups.get(group_id)
+            if group is None:
+                continue
+            decided = group.pending.take(producer_id)
+            if is_commit:
+                put_into_force(
+                    group.offsets,
+                    {
+                        place: committed
+                        for place, committed in decided.items()
+                        if self._is_of_topic(place[0], committed)
+                    },
+                )
+            if group.is_unused and group.membership.generation == 0:
+                self.remove(group)
+
     # ---- loading
 
     def start(self) -> None:
@@ -250,7 +294,12 @@ class GroupTable:
     def _take_over(self, replay: PartitionReplay) -> None:
         now = self.now()
         limits = self.limits()
-        for group_id in {**replay.offsets, **replay.groups}:
+        pending: dict[str, dict[int, dict[Place, CommittedOffset]]] = {}
+        for producer_id, groups in replay.pending.items():
+            for group_id, offsets in groups.items():
+                if offsets:
+                    pending.setdefault(group_id, {})[producer_id] = offsets
+        for group_id in {**replay.offsets, **replay.groups, **pending}:
             value = replay.groups.get(group_id)
             membership = (
                 ClassicGroup(group_id, limits, now)
@@ -258,21 +307,30 @@ class GroupTable:
                 else restored_group(group_id, value, limits, now)
             )
             group = Group(membership, replay.offsets.get(group_id, {}))
+            for producer_id, undecided in pending.get(group_id, {}).items():
+                self.hold_back(group, producer_id, undecided)
             self._drop_orphans(group)
-            if value is not None or group.offsets:
+            if value is not None or group.offsets or group.pending:
                 self._groups[group_id] = group
                 if self.restored_listener is not None:
                     self.restored_listener(group)
 
     def _drop_orphans(self, group: Group) -> None:
-        """Drop offsets of topics that were deleted when there was no time to say so."""
-        catalog = self._services.catalog
-        orphans = []
-        for place, committed in group.offsets.items():
-            topic = catalog.get(place[0])
-            if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
-                orphans.append(place)
+        """Drop offsets of topics that were deleted when there was no time to say so.
+
+        What is undecided stays until it is decided: a tombstone would count for what was committed
+        to the topic's successor as well.
+        """
+        orphans = [
+            place
+            for place, committed in group.offsets.items()
+            if not self._is_of_topic(place[0], committed)
+        ]
         self.delete_offsets(group, orphans)
+
+    def _is_of_topic(self, name: str, committed: CommittedOffset) -> bool:
+        topic = self._services.catalog.get(name)
+        return topic is not None and committed.topic_id in (ZERO_TOPIC_ID, topic.topic_id)
 
     def delete_offsets(self, group: Group, places: list[Place]) -> None:
         """Take offsets out of a group, in the log too; what cannot be logged is only forgotten.
@@ -288,8 +346,7 @@ class GroupTable:
                 len(places),
                 error,
             )
-            for place in places:
-                group.offsets.pop(place, None)
+            _drop_places(group, places)
 
     def forget_offsets(self, group: Group, places: list[Place]) -> None:
         """Take offsets out of a group, in the log first.
@@ -301,5 +358,10 @@ class GroupTable:
             return
         records = [offset_tombstone(group.group_id, place) for place in places]
         self._store.append_all(group.group_id, records)
-        for place in places:
-            group.offsets.pop(place, None)
+        _drop_places(group, places)
+
+
+def _drop_places(group: Group, places: list[Place]) -> None:
+    for place in places:
+        group.offsets.pop(place, None)
+    group.pending.forget(places)

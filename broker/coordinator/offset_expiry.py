@@ -1,7 +1,8 @@
 """OffsetExpiry: offsets go when they are too old, or when their topic goes.
 
 An offset never expires while its group has members. It counts from when the group lost the last
-one, and from its commit in a group that has never had any.
+one, and from its commit in a group that has never had any. Where a transaction is about to replace
+an offset, and in a group that transactions have offsets for, nothing goes before these have ended.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class OffsetExpiry:
             self._coordinator.forget_all()
             return
         for group in self._table:
-            places = [place for place in group.offsets if place[0] == topic]
+            places = [place for place in group.places if place[0] == topic]
             self._table.counters.deleted_offsets += len(places)
             self._table.delete_offsets(group, places)
 
@@ -64,14 +65,19 @@ class OffsetExpiry:
             expired = [
                 place
                 for place, committed in group.offsets.items()
-                if _is_expired(group, committed, now_ms, retention_ms)
+                if place not in group.pending
+                and _is_expired(group, committed, now_ms, retention_ms)
             ]
             self._table.counters.expired_offsets += len(expired)
             if expired:
                 logger.info(
                     "event=offsets-expired group=%r offsets=%d", group.group_id, len(expired)
                 )
-            if len(expired) < len(group.offsets) or group.membership.has_pending_members:
+            if (
+                len(expired) < len(group.offsets)
+                or group.pending
+                or group.membership.has_pending_members
+            ):
                 self._table.delete_offsets(group, expired)
             else:
                 self._drop(group)

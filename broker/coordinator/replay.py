@@ -9,7 +9,8 @@ import logging
 from functools import partial
 from typing import Final
 
-from seglog.broker.coordinator.group_records import CommittedOffset, Place, StoredRecord
+from seglog.broker.coordinator.group_records import CommittedOffset, Place
+from seglog.broker.coordinator.pending_offsets import put_into_force
 from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.errors import StorageError
@@ -46,6 +47,7 @@ class PartitionReplay:
 
     Attributes:
         offsets: of each group.
+        pending: of each producer with an open transaction, the offsets of each group in it.
         groups: the stored state of each group that has one.
         faults: how many batches and records could not be read.
     """
@@ -53,10 +55,9 @@ class PartitionReplay:
     def __init__(self, name: str) -> None:
         self.offsets: dict[str, dict[Place, CommittedOffset]] = {}
         self.groups: dict[str, GroupMetadataValue] = {}
+        self.pending: dict[int, dict[str, dict[Place, CommittedOffset]]] = {}
         self.faults = 0
         self._name = name
-        # Offsets of transactions that no marker has ended yet, by producer.
-        self._undecided: dict[int, list[StoredRecord]] = {}
 
     def feed(self, data: bytes) -> int | None:
         """Take in the next bytes, which begin with a batch.
@@ -86,33 +87,36 @@ class PartitionReplay:
         except RecordError as error:
             self.fault("batch", header.base_offset, error)
             return
-        undecided = None
-        if header.is_transactional:
-            undecided = self._undecided.setdefault(header.producer_id, [])
+        producer_id = header.producer_id if header.is_transactional else None
         for record in records:
             if record.key is None:
                 self.fault("record", record.offset, "it has no key")
-            elif undecided is not None:
-                undecided.append((record.key, record.value))
             else:
-                self._take_record(record.offset, record.key, record.value)
+                self._take_record(record.offset, record.key, record.value, producer_id)
 
     def _take_marker(self, batch: RecordBatch) -> None:
         marker = read_marker(batch)
         if marker is None:
             return
-        decided = self._undecided.pop(marker.producer_id, [])
+        decided = self.pending.pop(marker.producer_id, {})
         if marker.control_type is ControlType.COMMIT:
-            for key, value in decided:
-                self._take_record(marker.offset, key, value)
+            for group_id, offsets in decided.items():
+                put_into_force(self.offsets.setdefault(group_id, {}), offsets)
 
-    def _take_record(self, offset: int, key: bytes, value: bytes | None) -> None:
+    def _take_record(
+        self, offset: int, key: bytes, value: bytes | None, producer_id: int | None
+    ) -> None:
         try:
             decoded = decode_record_key(key, *_KINDS)
             if isinstance(decoded, GroupMetadataKey):
                 self._take_group(decoded.group, value)
             elif isinstance(decoded, OffsetCommitKey | LegacyOffsetCommitKey):
-                self._take_offset(decoded.group, (decoded.topic, decoded.partition), value)
+                place = (decoded.topic, decoded.partition)
+                if value is None:
+                    self._take_tombstone(decoded.group, place)
+                else:
+                    committed = _committed_offset(value, offset)
+                    self._offsets_of(decoded.group, producer_id)[place] = committed
             # Anything else belongs to group protocols that are not offered here.
         except ProtocolError as error:
             self.fault("record", offset, error)
@@ -123,20 +127,17 @@ class PartitionReplay:
         else:
             self.groups[group_id] = decode_versioned(GroupMetadataValue, value)
 
-    def _take_offset(self, group_id: str, place: Place, value: bytes | None) -> None:
-        offsets = self.offsets.setdefault(group_id, {})
-        if value is None:
-            offsets.pop(place, None)
-            return
-        decoded = decode_versioned(OffsetCommitValue, value)
-        offsets[place] = CommittedOffset(
-            decoded.offset,
-            decoded.leader_epoch,
-            decoded.metadata,
-            decoded.commit_timestamp,
-            decoded.expire_timestamp,
-            bytes(decoded.topic_id),
-        )
+    def _take_tombstone(self, group_id: str, place: Place) -> None:
+        """An offset is gone, and so is whatever open transactions have for its place."""
+        for groups in (self.offsets, *self.pending.values()):
+            groups.get(group_id, {}).pop(place, None)
+
+    def _offsets_of(self, group_id: str, producer_id: int | None) -> dict[Place, CommittedOffset]:
+        """Where to note an offset: as undecided if a producer's transaction has stored it."""
+        groups = self.offsets
+        if producer_id is not None:
+            groups = self.pending.setdefault(producer_id, {})
+        return groups.setdefault(group_id, {})
 
     def fault(self, what: str, offset: int, reason: object) -> None:
         """Count something that could not be read, and say so."""
@@ -149,6 +150,20 @@ class PartitionReplay:
                 offset,
                 reason,
             )
+
+
+def _committed_offset(value: bytes, record_offset: int) -> CommittedOffset:
+    """What a record at ``record_offset`` stores; raises ``ProtocolError`` if it is damaged."""
+    decoded = decode_versioned(OffsetCommitValue, value)
+    return CommittedOffset(
+        decoded.offset,
+        decoded.leader_epoch,
+        decoded.metadata,
+        decoded.commit_timestamp,
+        decoded.expire_timestamp,
+        bytes(decoded.topic_id),
+        record_offset,
+    )
 
 
 async def replay_partition(

@@ -90,7 +90,10 @@ class EndTxnResponse:
 
 @shape
 class TxnOffsetCommitRequest:
-    """Store offsets that become visible when the transaction commits."""
+    """Store offsets that become visible when the transaction commits.
+
+    ``may_add`` adds the group's offsets to the transaction if they are not yet (Kafka's TV2).
+    """
 
     transactional_id: str
     group_id: str
@@ -100,6 +103,7 @@ class TxnOffsetCommitRequest:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+    may_add: bool = False
 
 
 @shape

@@ -6,6 +6,11 @@ from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.messages import offset_commit, offset_delete, offset_fetch
+from seglog.protocol.kafka.translate.committed_offsets import (
+    read_offsets,
+    refused,
+    write_results,
+)
 from seglog.protocol.kafka.translate.operation import (
     Operation,
     by_topic,
@@ -32,18 +37,7 @@ def read_commit(
     """Flatten topics and partitions."""
     return api.OffsetCommitRequest(
         message.group_id,
-        [
-            api.OffsetCommitPartition(
-                topic.name,
-                entry.partition_index,
-                entry.committed_offset,
-                entry.committed_leader_epoch,
-                entry.committed_metadata,
-                topic.topic_id,
-            )
-            for topic in message.topics
-            for entry in topic.partitions
-        ],
+        read_offsets(message.topics),
         message.generation_id_or_member_epoch,
         message.member_id,
         message.group_instance_id,
@@ -57,20 +51,13 @@ def write_commit(
     """Nest the results by topic."""
     return offset_commit.OffsetCommitResponse(
         throttle_time_ms=response.throttle_time_ms,
-        topics=[
-            offset_commit.OffsetCommitResponseTopic(
-                name=topic,
-                topic_id=topic_id,
-                partitions=[
-                    offset_commit.OffsetCommitResponsePartition(
-                        partition_index=result.partition,
-                        error_code=older_error(result.error, version, _COMMIT_ERROR_LADDER),
-                    )
-                    for result in results
-                ],
-            )
-            for (topic, topic_id), results in runs_of_topic(response.partitions)
-        ],
+        topics=write_results(
+            response.partitions,
+            version,
+            _COMMIT_ERROR_LADDER,
+            offset_commit.OffsetCommitResponseTopic,
+            offset_commit.OffsetCommitResponsePartition,
+        ),
     )
 
 
@@ -78,12 +65,7 @@ def fail_commit(
     request: api.OffsetCommitRequest, error: ErrorCode, _message: str | None
 ) -> api.OffsetCommitResponse:
     """Refuse every partition."""
-    return api.OffsetCommitResponse(
-        [
-            api.OffsetCommitResult(entry.topic, entry.partition, error, entry.topic_id)
-            for entry in request.partitions
-        ]
-    )
+    return api.OffsetCommitResponse(refused(request.partitions, error))
 
 
 def read_fetch(message: offset_fetch.OffsetFetchRequest, version: int) -> api.OffsetFetchRequest:

@@ -9,15 +9,20 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.messages import describe_transactions
 from seglog.protocol.kafka.messages import transaction_steps as wire
 from seglog.protocol.kafka.messages import txn_offset_commit as offsets
+from seglog.protocol.kafka.translate.committed_offsets import (
+    read_offsets,
+    refused,
+    write_results,
+)
 from seglog.protocol.kafka.translate.operation import (
     Operation,
     by_topic,
     older_error,
-    runs_of_topic,
 )
 
 _FIRST_WITH_TRANSACTION_LIST: Final = 4
 _FIRST_WITH_EPOCH_BUMP: Final = 5
+_FIRST_COMMIT_THAT_ADDS: Final = 5
 _ADD_PARTITIONS_LADDER: Final = {
     ErrorCode.PRODUCER_FENCED: (2, ErrorCode.INVALID_PRODUCER_EPOCH),
     ErrorCode.TRANSACTION_ABORTABLE: (5, ErrorCode.INVALID_TXN_STATE),
@@ -184,29 +189,19 @@ def fail_end(
 
 
 def read_commit(
-    message: offsets.TxnOffsetCommitRequest, _version: int
+    message: offsets.TxnOffsetCommitRequest, version: int
 ) -> api.TxnOffsetCommitRequest:
-    """Flatten topics and partitions."""
+    """Flatten topics and partitions; from version 5 on AddOffsetsToTxn is not needed before."""
     return api.TxnOffsetCommitRequest(
         message.transactional_id,
         message.group_id,
         message.producer_id,
         message.producer_epoch,
-        [
-            api.OffsetCommitPartition(
-                topic.name,
-                entry.partition_index,
-                entry.committed_offset,
-                entry.committed_leader_epoch,
-                entry.committed_metadata,
-                topic.topic_id,
-            )
-            for topic in message.topics
-            for entry in topic.partitions
-        ],
+        read_offsets(message.topics),
         message.generation_id_or_member_epoch,
         message.member_id,
         message.group_instance_id,
+        may_add=version >= _FIRST_COMMIT_THAT_ADDS,
     )
 
 
@@ -216,20 +211,13 @@ def write_commit(
     """Nest the results by topic."""
     return offsets.TxnOffsetCommitResponse(
         throttle_time_ms=response.throttle_time_ms,
-        topics=[
-            offsets.TxnOffsetCommitResponseTopic(
-                name=topic,
-                topic_id=topic_id,
-                partitions=[
-                    offsets.TxnOffsetCommitResponsePartition(
-                        partition_index=result.partition,
-                        error_code=older_error(result.error, version, _COMMIT_LADDER),
-                    )
-                    for result in results
-                ],
-            )
-            for (topic, topic_id), results in runs_of_topic(response.partitions)
-        ],
+        topics=write_results(
+            response.partitions,
+            version,
+            _COMMIT_LADDER,
+            offsets.TxnOffsetCommitResponseTopic,
+            offsets.TxnOffsetCommitResponsePartition,
+        ),
     )
 
 
@@ -237,12 +225,7 @@ def fail_commit(
     request: api.TxnOffsetCommitRequest, error: ErrorCode, _message: str | None
 ) -> api.TxnOffsetCommitResponse:
     """Refuse every partition."""
-    return api.TxnOffsetCommitResponse(
-        [
-            api.OffsetCommitResult(entry.topic, entry.partition, error, entry.topic_id)
-            for entry in request.partitions
-        ]
-    )
+    return api.TxnOffsetCommitResponse(refused(request.partitions, error))
 
 
 def read_describe(

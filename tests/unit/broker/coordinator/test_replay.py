@@ -45,7 +45,9 @@ def test_java_and_python_disagree_about_the_partition_of_a_group() -> None:
 
 
 async def test_a_stored_record_has_another_form_than_kafka_writes(broker: GroupBroker) -> None:
-    """Byte by byte: offset key 1, value 3; group key 2, value 3."""
+    """Byte by byte: offset key 1, value 4 with the topic's id; group key 2, value 3."""
+    topic = broker.parts.services.catalog.get("t")
+    assert topic is not None
     joined = await broker.only_member()
     await broker.commit({("t", 1): 258}, member=joined, leader_epoch=2, metadata="x")
     number = partition_of_key("g", 4)
@@ -53,7 +55,9 @@ async def test_a_stored_record_has_another_form_than_kafka_writes(broker: GroupB
     group, offset = (record for each in iter_batches(data) for record in each.records())
     assert offset.key == bytes.fromhex("0001 0001 67 0001 74 00000001")
     stamp = NOW_MS.to_bytes(8, "big").hex()
-    assert offset.value == bytes.fromhex(f"0003 0000000000000102 00000002 0001 78 {stamp}")
+    assert offset.value == bytes.fromhex(
+        f"0004 0000000000000102 00000002 02 78 {stamp} 01 00 10 {topic.topic_id.hex()}"
+    )
     assert group.key == bytes.fromhex("0002 0001 67")
     assert group.value is not None
     assert group.value[:2] == b"\x00\x03"
@@ -146,6 +150,9 @@ def test_offsets_of_an_aborted_transaction_are_taken() -> None:
             )
     replay.feed(data)
     assert list(replay.offsets["g"]) == [("t", 1)]
+    assert {producer: list(groups["g"]) for producer, groups in replay.pending.items()} == {
+        3: [("t", 3)]
+    }
     assert replay.faults == 0
 
 
