@@ -78,7 +78,7 @@ class CleaningJob:
 def _run_into(done: "ThreadFuture[None]", action: Callable[[], None]) -> None:
     try:
         action()
-    except SeglogError as error:
+    except Exception as error:  # noqa: BLE001 - it is the thread's, which would wait for ever
         done.set_exception(error)
     else:
         done.set_result(None)

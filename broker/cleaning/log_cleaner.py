@@ -343,6 +343,7 @@ class LogCleaner:
         elif isinstance(error, SeglogError):
             self._failed(job, error)
         elif error is not None:
+            self.counters.failures += 1
             self.uncleanable[topic_partition] = f"{type(error).__name__}: {error}"
             logger.error("event=cleaner-bug log=%s", topic_partition, exc_info=error)
         if job.answers is not None:

@@ -409,3 +409,33 @@ def test_the_settings_of_the_cleaner_are_ignored() -> None:
     config = BrokerConfig().with_dynamic({"log.cleaner.threads": "2"})
     assert config.log_cleaner_threads == 2
     assert FakeClock().time_ms() > 0
+
+
+async def test_defect_while_segments_are_exchanged_stops_the_cleaner_for_good(
+    start: Callable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CLN-8: its log is left alone with the reason, and the one thread cleans the others."""
+    cleaning = await start()
+    for topic in ("bad", "good"):
+        await cleaning.topic(topic)
+        for number in range(4):
+            await cleaning.put("k", str(number), topic)
+        cleaning.roll(topic)
+    bad = cleaning.parts.log("bad", 0)
+
+    def fail(*_arguments: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bad, "replace_segments", fail)
+        outcome = await asyncio.wait_for(cleaning.clean("bad"), 10)
+    assert "ZeroDivisionError: a defect" in str(outcome.error)
+    assert cleaning.cleaner.uncleanable == {bad.topic_partition: "ZeroDivisionError: a defect"}
+    assert cleaning.cleaner.counters.failures == 1
+    (line,) = [record for record in caplog.records if "event=cleaner-bug" in record.message]
+    assert line.exc_info
+    assert len(cleaning.content("bad")) == 4
+    assert (await asyncio.wait_for(cleaning.clean("good"), 10)).error is None
+    assert [value for _, _, value in cleaning.content("good")] == ["3"]
+    assert (await asyncio.wait_for(cleaning.clean("bad"), 10)).error is None
+    assert [value for _, _, value in cleaning.content("bad")] == ["3"]
