@@ -21,7 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
-from seglog.broker.storage.errors import NoDescriptorError, StorageError
+from seglog.broker.storage.errors import MissingFileError, NoDescriptorError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class GroupCommit(Generic[TicketT]):
     """
 
     __slots__ = (
+        "_closed",
         "_counters",
         "_failure",
         "_is_scheduled",
@@ -95,6 +96,15 @@ class GroupCommit(Generic[TicketT]):
         self._next_is_commit = False
         self._is_scheduled = False
         self._failure: BaseException | None = None
+        self._closed: Exception | None = None
+
+    def close(self, reason: Exception) -> None:
+        """The log is not served any more: its topic is being deleted, or the broker stops.
+
+        Syncs go on as long as the files let them. Who waits for one that finds them renamed or
+        closed is told ``reason``: it says nothing about the disk, and there is nothing to lose.
+        """
+        self._closed = reason
 
     def commit(self) -> "asyncio.Future[None]":
         """The same as ``flush``, for an append whose answer waits for it."""
@@ -139,7 +149,7 @@ class GroupCommit(Generic[TicketT]):
             ticket = self._log.begin_flush(upto)
             sync = self._pool.run(partial(_run_timed, ticket))
         except (StorageError, WorkersStoppedError) as error:
-            self._end(error)
+            self._end(self._closed or error)
             return
         sync.add_done_callback(lambda done: self._synced(ticket, done))
 
@@ -152,6 +162,8 @@ class GroupCommit(Generic[TicketT]):
         if error is None:
             self._counters.flush_durations.observe(sync.result())
             self._log.finish_flush(ticket)
+        elif isinstance(error, MissingFileError):
+            error = self._closed or error
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
@@ -161,7 +173,8 @@ class GroupCommit(Generic[TicketT]):
             self._counters.flushes += 1
             running.set_result(None)
         else:
-            if self._failure is None and not isinstance(error, _NOTHING_SYNCED):
+            says_nothing = error is self._closed or isinstance(error, _NOTHING_SYNCED)
+            if self._failure is None and not says_nothing:
                 self._failure = error
                 self._counters.flush_failures += 1
                 logger.error("event=flush-failed", exc_info=error)

@@ -248,6 +248,7 @@ class Partition:
         self.is_closed = True
         self.fetch_waiters.wake_all()
         self._commit_waiters.fail(error)
+        self._group_commit.close(error)
 
     def _check_writable(self, acks: int) -> None:
         refusal = self.log_dir.refuses_writes

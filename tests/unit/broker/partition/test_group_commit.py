@@ -8,7 +8,7 @@ import pytest
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.group_commit import GroupCommit
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.errors import FileError, NoDescriptorError
+from seglog.broker.storage.errors import FileError, MissingFileError, NoDescriptorError
 
 
 class Ticket(NamedTuple):
@@ -129,6 +129,30 @@ async def test_lack_of_descriptors_ends_all_syncs(setup: Setup) -> None:
     await setup.commit.flush()
     assert setup.log.recovery_point == 5
     assert setup.failures == []
+
+
+@pytest.mark.parametrize(
+    ("error", "is_loud"),
+    [
+        (MissingFileError("open", "leader-epoch-checkpoint", "No such file"), False),
+        (FileError("sync", "0.log", "Input/output error"), True),
+    ],
+)
+async def test_disk_that_fails_under_a_deletion_is_not_told_from_a_renamed_folder(
+    setup: Setup, error: FileError, is_loud: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    setup.log.error = error
+    waiting = setup.commit.commit()
+    await setup.log.first_sync.wait()
+    deleted = LookupError("there is no such topic")
+    setup.commit.close(deleted)
+    setup.log.gate.set()
+    with pytest.raises((FileError, LookupError)) as caught:
+        await waiting
+    assert caught.value is (error if is_loud else deleted)
+    assert setup.failures == [error] * is_loud
+    assert setup.counters.flush_failures == is_loud
+    assert ("flush-failed" in caplog.text) == is_loud
 
 
 async def test_failed_background_flush_needs_nobody_to_look_at_it(setup: Setup) -> None:

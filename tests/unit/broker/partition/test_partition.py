@@ -118,6 +118,23 @@ async def test_waiting_for_replicas_ends_when_the_partition_is_closed(
     assert result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_topic_deleted_under_a_sync_looks_like_a_failing_disk(
+    broker: BrokerParts, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sync of an append begins when the worker of the deletion has closed the files."""
+    topic_id = await broker.create_topic("d", 1, {"flush.messages": "1"})
+    request = ProduceRequest(1, 60_000, [ProducePartition("d", 0, batch_of(b"x"))])
+    log = broker.log("d", 0)
+    pending = broker.handlers.handle(request, CONTEXT)
+    assert isinstance(pending, Pending)
+    broker.services.partitions.remove_topic("d", topic_id, 1)
+    log.abandon()
+    (result,) = (await asyncio.wait_for(pending.future, 5)).partitions
+    assert result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.services.counters.flush_failures == 0
+    assert "flush-failed" not in caplog.text
+
+
 async def test_odd_timestamps_are_warned_of_once_in_a_while(
     broker: BrokerParts, caplog: pytest.LogCaptureFixture
 ) -> None:
