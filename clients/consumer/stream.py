@@ -15,7 +15,7 @@ from typing import Final
 
 from seglog.clients.consumer.aborted import AbortedFilter
 from seglog.clients.consumer.state import Chunk, PartitionState
-from seglog.clients.errors import ClientError, CorruptRecordError
+from seglog.clients.errors import CorruptRecordError
 from seglog.protocol.errors import RecordError
 from seglog.protocol.records.batch import RecordBatch, iter_batches
 from seglog.protocol.records.record import Record
@@ -48,7 +48,7 @@ class RecordStream:
         self._aborted: AbortedFilter | None = None
         self._records: list[Record] = []
         self._next_offset = 0
-        self._deferred_error: ClientError | None = None
+        self._deferred_error: Exception | None = None
         self._unsettled: set[PartitionState] = set()
         self._loads = 0
         self.is_iterated = False
@@ -127,7 +127,8 @@ class RecordStream:
         """Add what is at hand to ``records``, until it holds ``max_records``.
 
         Raises:
-            ClientError: what fetching met, if ``records`` is empty; else the next call raises it.
+            ClientError: what fetching met, if ``records`` is empty; else the next call raises it,
+                and whatever else decoding raises.
         """
         while len(records) < max_records:
             taken = list(itertools.islice(self.current, max_records - len(records)))
@@ -137,7 +138,8 @@ class RecordStream:
             try:
                 if not self.load():
                     return
-            except ClientError as error:
+            except Exception as error:
+                # Raised now, it would take along what was taken from the stream already.
                 if not records:
                     raise
                 self._deferred_error = error
@@ -195,11 +197,12 @@ class RecordStream:
                 return False
             records = self._decode(batch, state)
         except RecordError as error:
-            # What was fetched behind the fault must not be read as if there were none.
-            state.broken_generation = chunk.generation
-            self._on_broken(chunk)
-            self._end_chunk()
+            self._break_off(chunk)
             raise CorruptRecordError(state.partition, state.position, error.message) from error
+        except BaseException:
+            # A defect, a codec that is missing, Ctrl-C: the batch was not given to anybody.
+            self._break_off(chunk)
+            raise
         next_offset = max(state.position, batch.header.next_offset)
         if stop_offset is not None and next_offset > stop_offset:
             del records[bisect_left(records, stop_offset, key=_OFFSET) :]
@@ -214,6 +217,12 @@ class RecordStream:
         self._records = records
         self.current = iter(records)
         return True
+
+    def _break_off(self, chunk: Chunk) -> None:
+        """What was fetched behind a fault must not be read as if there were none."""
+        chunk.state.broken_generation = chunk.generation
+        self._on_broken(chunk)
+        self._end_chunk()
 
     def _decode(self, batch: RecordBatch, state: PartitionState) -> list[Record]:
         if batch.header.next_offset <= state.position:

@@ -7,6 +7,7 @@ from seglog.clients.consumer.starts import End
 from seglog.clients.consumer.state import Chunk, PartitionState
 from seglog.clients.consumer.stream import RecordStream
 from seglog.clients.errors import BrokerError
+from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.types import TopicPartition
@@ -183,6 +184,35 @@ def test_a_damaged_batch_stops_the_reader_there(codec_fault):
     assert harness.broken == [chunk]
     assert harness.take() == []
     assert harness.consumed == [chunk, behind]
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_batch_is_passed_over_when_the_application_outlives_a_defect(monkeypatch, fault):
+    """The error comes again, behind the records before it, until the application seeks."""
+    harness = Harness()
+    decode = RecordBatch.records
+
+    def fail_at_2(self, *arguments, **options):
+        if self.header.base_offset == 2:
+            raise fault
+        return decode(self, *arguments, **options)
+
+    monkeypatch.setattr(RecordBatch, "records", fail_at_2)
+    for _ in range(3):
+        chunk = harness.put(*(batch(first, 2) for first in range(harness.position, 6, 2)))
+        if harness.position == 0 and fault is ZeroDivisionError:
+            assert harness.take() == [0, 1]
+        elif harness.position == 0:
+            assert harness.take(2) == [0, 1]
+        with pytest.raises(fault):
+            harness.take()
+        assert harness.position == 2
+        assert not harness.stream.has_chunks
+        assert harness.broken.pop() is harness.consumed.pop() is chunk
+        harness.state.rewind(2)  # what the fetcher does
+    harness.state.rewind(4)
+    harness.put(batch(4, 2))
+    assert harness.take() == [4, 5]
 
 
 def test_an_error_of_the_broker_comes_behind_the_records_before_it():
