@@ -82,10 +82,15 @@ class NetworkSettings:
         (), "Listeners of a Kafka controller; they are not opened."
     )
     socket_send_buffer_bytes: int = integer(
-        102_400, "Send buffer of a connection; -1 is the system's choice.", low=-1
+        102_400,
+        "Send buffer of a connection; -1 is the system's choice. Where it is not set, a connection "
+        "from the same machine has 262144, any other the system's choice.",
+        low=-1,
     )
     socket_receive_buffer_bytes: int = integer(
-        102_400, "Receive buffer of a connection; -1 is the system's choice.", low=-1
+        102_400,
+        "Receive buffer of a connection; -1, or not set, is the system's choice.",
+        low=-1,
     )
     socket_listen_backlog_size: int = integer(
         50, "Connections that may wait to be accepted.", low=1

@@ -206,13 +206,13 @@ def _advertised(config: BrokerConfig, listener_name: str) -> Endpoint | None:
     return None
 
 
-def _buffer_bytes(config: BrokerConfig) -> tuple[int, int]:
-    """Send and receive buffer of connections, -1 for the system's choice.
+def _buffer_bytes(config: BrokerConfig) -> tuple[int | None, int | None]:
+    """Send and receive buffer of connections; None where nobody has asked for one.
 
     Kafka's default of 100 KiB switches off the kernel's own sizing and costs throughput; it is only
     set where somebody has asked for it.
     """
     return (
-        config.socket_send_buffer_bytes if config.is_set(_SEND_BUFFER_KEY) else -1,
-        config.socket_receive_buffer_bytes if config.is_set(_RECEIVE_BUFFER_KEY) else -1,
+        config.socket_send_buffer_bytes if config.is_set(_SEND_BUFFER_KEY) else None,
+        config.socket_receive_buffer_bytes if config.is_set(_RECEIVE_BUFFER_KEY) else None,
     )

@@ -10,7 +10,7 @@ import pytest
 
 from seglog.broker.listeners import listener as listener_module
 from seglog.broker.listeners.connection_limits import KEPT_FOR_FILES, ConnectionLimits
-from seglog.broker.listeners.listener import BoundEndpoint
+from seglog.broker.listeners.listener import BoundEndpoint, set_buffers
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.config import Endpoint, load_broker_config
 from seglog.protocol import api
@@ -177,3 +177,44 @@ def test_log_is_flooded() -> None:
         "event=other b=2 suppressed=0",
         "event=kind a=3 suppressed=99",
     ]
+
+
+class BetweenHosts(socket.socket):
+    """A socket that says which hosts it connects."""
+
+    def __init__(self, own: str, peer: str) -> None:
+        super().__init__()
+        self.own, self.peer = own, peer
+        self.options: list[tuple[int, int]] = []
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.own, 9092
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.peer, 40_000
+
+    def setsockopt(self, _level: int, option: int, value: Any) -> None:  # type: ignore[override]
+        self.options.append((option, value))
+
+
+@pytest.mark.parametrize(
+    ("asked", "hosts", "expected"),
+    [
+        ((None, None), ("127.0.0.1", "127.0.0.1"), [(socket.SO_SNDBUF, 262_144)]),
+        ((None, None), ("10.0.0.1", "10.0.0.9"), []),
+        ((-1, -1), ("127.0.0.1", "127.0.0.1"), []),
+        (
+            (65_536, 32_768),
+            ("127.0.0.1", "127.0.0.1"),
+            [(socket.SO_SNDBUF, 65_536), (socket.SO_RCVBUF, 32_768)],
+        ),
+    ],
+)
+def test_answers_to_neighbours_fall_out_of_the_cache(
+    asked: tuple[int | None, int | None], hosts: tuple[str, str], expected: list[tuple[int, int]]
+) -> None:
+    """The kernel's own sizing is for distant peers; what somebody has set holds for everybody."""
+    connected = BetweenHosts(*hosts)
+    set_buffers(connected, asked)
+    assert connected.options == expected
+    connected.close()
