@@ -80,7 +80,7 @@ class Admission(Protocol):
             may_add: whether the partition is added to the transaction if it is not in it yet.
 
         Returns:
-            What an acknowledgement has to wait for, None for nothing.
+            What has to be waited for before it is written to, None for nothing; then ask again.
 
         Raises:
             SeglogError: it may not be written to, with the code for the client.
@@ -204,16 +204,19 @@ class GroupOffsets(OffsetLookups):
         return await response.future if isinstance(response, Pending) else response
 
     def _commit(self, order: _Order[ResponseT]) -> ResponseT | Pending[ResponseT]:
-        waiting: _Waiting = []
         try:
             group = order.check()
             judged = self._judge(order)
             acceptable = [entry for entry in judged if not entry[0].error]
             if acceptable and order.transaction is not None:
-                self._enter(order.transaction, acceptable, waiting)
+                entered = self._enter(order.transaction)
+                if entered is not None:
+                    work = self._commit_when_entered(order, entered)
+                    return self._services.begin(work, holds_input=False)
         except SeglogError as error:
             refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
             return order.refused(refusal.code)
+        waiting: _Waiting = []
         if acceptable:
             self._write(group, acceptable, order.transaction, waiting)
         results = [result for result, _, _ in judged]
@@ -221,6 +224,21 @@ class GroupOffsets(OffsetLookups):
             return order.respond(results)
         stored = _when_stored(order.respond, results, waiting)
         return self._services.begin(stored, holds_input=False)
+
+    async def _commit_when_entered(
+        self, order: _Order[ResponseT], entered: "asyncio.Future[None]"
+    ) -> ResponseT:
+        """The same once it is durable that the partition is part of the transaction.
+
+        Written before, a crash could leave offsets that no coordinator knows of.
+        """
+        try:
+            await asyncio.shield(entered)
+        except SeglogError as error:
+            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            return order.refused(refusal.code)
+        response = self._commit(order)
+        return await response.future if isinstance(response, Pending) else response
 
     def _check(self, request: OffsetCommitRequest) -> Group:
         """The group of a commit, a new one if its sender needs no membership.
@@ -249,15 +267,13 @@ class GroupOffsets(OffsetLookups):
             )
         return self._table.new(request.group_id)
 
-    def _enter(
-        self, request: TxnOffsetCommitRequest, entries: list[_Acceptable], waiting: _Waiting
-    ) -> None:
+    def _enter(self, request: TxnOffsetCommitRequest) -> "asyncio.Future[None] | None":
         """Have the group's partition of the internal topic be part of the transaction.
 
         Raises:
             SeglogError: it is not, and does not become so.
         """
-        acknowledgement = self._admit(
+        return self._admit(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -265,8 +281,6 @@ class GroupOffsets(OffsetLookups):
             self._store.partition_of(request.group_id),
             may_add=request.may_add,
         )
-        if acknowledgement is not None:
-            waiting.append((acknowledgement, [result for result, _, _ in entries]))
 
     def _judge(self, order: _Order[ResponseT]) -> list[_Acceptable]:
         """A result for each partition, and what is to be stored where that is no error."""

@@ -209,16 +209,23 @@ async def test_the_log_of_a_newer_producer_takes_an_older_one(transactions: Tran
     assert await transactions.stable(P0) == [(-1, NONE)]
 
 
-async def test_it_is_acknowledged_before_the_coordinator_has_stored_it(
+async def test_it_is_written_before_the_coordinator_has_stored_that_it_comes(
     transactions: Transactions,
 ) -> None:
+    """A crash would leave an offset that no coordinator decides about."""
     await transactions.broker.commit({P1: 1})
     stored = transactions.acknowledgement = asyncio.get_running_loop().create_future()
     committing = asyncio.ensure_future(transactions.commit({P0: 5}))
     await transactions.broker.parts.quiet()
     assert not committing.done()
+    assert await transactions.stable(P0) == [(-1, NONE)]
+    transactions.acknowledgement = None
     stored.set_result(None)
     assert await committing == [NONE]
+    assert await transactions.stable(P0) == [(-1, UNSTABLE)]
+    refused = transactions.acknowledgement = asyncio.get_running_loop().create_future()
+    refused.set_exception(RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+    assert await transactions.commit({P0: 6}) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
 async def test_a_stranger_commits_for_a_live_group(transactions: Transactions) -> None:
