@@ -19,6 +19,7 @@ from seglog.clients.errors import (
     CorruptRecordError,
     NoCommittedOffsetError,
     OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
     broker_error,
     naming,
 )
@@ -175,6 +176,15 @@ class Fetcher:
                 continue
             if state.retry_at_s > now_s:
                 look_again_at_s = min(look_again_at_s, state.retry_at_s)
+            elif state.stop_offset is not None and self._is_gone(state):
+                # Whoever reads on without an end waits: the topic may be made anew.
+                self._halt(
+                    state,
+                    UnknownTopicOrPartitionError(
+                        f"{state.partition} was deleted before it was read to its end: at offset "
+                        f"{state.fetch_offset} of {state.stop_offset}"
+                    ),
+                )
             elif state.place is not None:
                 state.is_in_flight = True
                 self._cluster.tasks.spawn(
@@ -193,6 +203,19 @@ class Fetcher:
                     state.is_in_flight = True
                 self._cluster.tasks.spawn(self._fetch(leader, states), f"seglog-fetch-{leader}")
         return look_again_at_s
+
+    def _is_gone(self, state: PartitionState) -> bool:
+        """Whether the cluster has said twice that the partition does not exist.
+
+        Once is not enough: a broker that has just started may not know of everything yet.
+        """
+        topic = self._cluster.topics.get(state.partition.topic)
+        if topic is not None and state.partition.partition < topic.partition_count:
+            state.missed_at = UNKNOWN
+            return False
+        if state.missed_at == UNKNOWN:
+            state.missed_at = self._cluster.learned
+        return state.missed_at != self._cluster.learned
 
     def _wants_more(self, state: PartitionState) -> bool:
         if state.is_in_flight or state.is_halted or state.is_paused:

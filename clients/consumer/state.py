@@ -32,6 +32,7 @@ class PartitionState:
         "is_in_flight",
         "is_of_old_topic",
         "is_paused",
+        "missed_at",
         "partition",
         "place",
         "position",
@@ -57,6 +58,8 @@ class PartitionState:
         self.is_paused = False
         self.doubted_at = UNKNOWN
         """What was known of the cluster when the offset was first called out of range."""
+        self.missed_at = UNKNOWN
+        """What was known of the cluster when the partition was first missing from it."""
         self.is_of_old_topic = False
         """Whether the topic was deleted and made anew: offsets mean nothing there any more."""
         self.retry_at_s = 0.0

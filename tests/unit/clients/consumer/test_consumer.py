@@ -208,6 +208,28 @@ async def test_a_hole_at_the_end_of_a_segment_is_passed_over(broker):
     assert [record.offset for record in records] == list(range(100, 200))
 
 
+async def test_reading_to_the_end_of_a_topic_that_is_deleted_waits_for_ever(broker):
+    """What was fetched is read, then the error comes, each time."""
+    (log,) = broker.create("topic")
+    fill(log, [bytes(1000)] * 20)
+    options = FAST | {"prefetch_bytes": 1000, "partition_fetch_bytes": 1000}
+    async with AsyncConsumer(
+        broker.address, "topic", start="earliest", stop_at_end=True, **options
+    ) as consumer:
+        read = await consumer.read(2)
+        del broker.topics["topic"]
+        for _ in range(2):
+            with pytest.raises(UnknownTopicOrPartitionError, match=r"topic-0.*deleted.* of 20"):
+                await asyncio.wait_for(_read_into(read, consumer), 5)
+    assert [record.offset for record in read] == list(range(len(read)))
+    assert 2 <= len(read) < 20
+
+
+async def _read_into(read, consumer):
+    while records := await consumer.read():
+        read += records
+
+
 async def test_a_batch_larger_than_every_limit_is_read(broker):
     """C036: and no offset is asked for more than twice."""
     first, second = broker.create("topic", 2)
