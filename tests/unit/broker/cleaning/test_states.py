@@ -1,9 +1,10 @@
-"""The transition table of the cleaner, and the throttle."""
+"""The transition table of the cleaner, its throttle and its rests."""
 
 import itertools
 
 import pytest
 
+from seglog.broker.cleaning.rests import REST_SECONDS, TURN_SECONDS, Rests
 from seglog.broker.cleaning.states import TRANSITIONS, CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.protocol.types import TopicPartition
@@ -76,3 +77,31 @@ def test_an_unlimited_cleaner_waits() -> None:
     throttle = Throttle(1.8e308, lambda: 0.0, lambda seconds: pytest.fail(f"waited {seconds}"))
     for _ in range(100):
         throttle.take(1 << 30)
+
+
+def test_a_pass_keeps_its_processor_for_many_chunks_while_others_wait_for_it() -> None:
+    now = 0.0
+    rested: list[float] = []
+    rests = Rests(lambda: now, rested.append)
+    for chunk in range(1, 13):
+        now += TURN_SECONDS / 4
+        rests.rest_if_due()
+        assert len(rested) == chunk // 4
+    assert set(rested) == {REST_SECONDS}
+
+
+def test_a_rest_is_counted_as_part_of_the_turn_that_follows() -> None:
+    """Where a machine sleeps for longer than asked, a pass would rest after each tiny chunk."""
+    now = 0.0
+    rested: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        rested.append(seconds)
+        now += 50 * TURN_SECONDS
+
+    rests = Rests(lambda: now, sleep)
+    now += TURN_SECONDS
+    rests.rest_if_due()
+    rests.rest_if_due()
+    assert len(rested) == 1
