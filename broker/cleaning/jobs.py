@@ -1,10 +1,13 @@
 """One pass over one log, from both sides: the loop that owns the log, and the cleaner thread."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
+from seglog.broker.cleaning.rests import Rests
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import (
@@ -14,7 +17,10 @@ from seglog.broker.storage.cleaner.plan import (
     SegmentSwap,
 )
 from seglog.broker.storage.log import Log
+from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.errors import SeglogError
+
+ResultT = TypeVar("ResultT")
 
 
 class CleaningAbortedError(SeglogError):
@@ -30,6 +36,21 @@ class CleaningOutcome:
     bytes_read: int
     bytes_written: int
     error: SeglogError | None = None
+
+
+class SegmentExchange(NamedTuple):
+    """The steps in which finished segments take the place of their sources.
+
+    Attributes:
+        swap_in: gives the new ones their names, and the sources theirs; on the loop. Returns the
+            sources.
+        sync_directory: puts these names on disk; in the thread of the cleaner.
+        schedule_deletion: has the sources removed, which nobody may do before; on the loop.
+    """
+
+    swap_in: Callable[["CleaningJob", SegmentSwap], list[LogSegment]]
+    sync_directory: Callable[[str], None]
+    schedule_deletion: Callable[["CleaningJob", list[LogSegment]], None]
 
 
 @dataclass(eq=False)
@@ -56,29 +77,39 @@ class CleaningJob:
         cleaner: Cleaner,
         throttle: Throttle,
         loop: asyncio.AbstractEventLoop,
-        swap_in: Callable[["CleaningJob", SegmentSwap], None],
+        exchange: SegmentExchange,
     ) -> CleaningResult:
-        """The work of the thread; ``swap_in`` is run on the loop, one group of segments a time."""
+        """The work of the thread; one group of segments after the other is exchanged."""
+        rests = Rests(time.perf_counter, time.sleep)
 
         def account(byte_count: int) -> None:
             throttle.take(byte_count)
+            rests.rest_if_due()
             if self.is_aborted:
                 raise CleaningAbortedError(f"cleaning of {self.plan.topic_partition} was stopped")
 
         def hand_over(swap: SegmentSwap) -> None:
-            done: ThreadFuture[None] = ThreadFuture()
-            loop.call_soon_threadsafe(_run_into, done, lambda: swap_in(self, swap))
-            done.result()
+            removed = _run_on(loop, lambda: exchange.swap_in(self, swap))
+            # Not by the loop, which would stand still while the disk works.
+            exchange.sync_directory(self.plan.directory)
+            _run_on(loop, lambda: exchange.schedule_deletion(self, removed))
 
         return cleaner.clean(
             self.plan, account=account, hand_over=hand_over, statistics=self.statistics
         )
 
 
-def _run_into(done: "ThreadFuture[None]", action: Callable[[], None]) -> None:
+def _run_on(loop: asyncio.AbstractEventLoop, action: Callable[[], ResultT]) -> ResultT:
+    """Have the loop do something, and wait for it; what it raises is raised here."""
+    done: ThreadFuture[ResultT] = ThreadFuture()
+    loop.call_soon_threadsafe(_run_into, done, action)
+    return done.result()
+
+
+def _run_into(done: "ThreadFuture[ResultT]", action: Callable[[], ResultT]) -> None:
     try:
-        action()
+        result = action()
     except Exception as error:  # noqa: BLE001 - it is the thread's, which would wait for ever
         done.set_exception(error)
     else:
-        done.set_result(None)
+        done.set_result(result)

@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from seglog.broker.cleaning.checkpoints import CleanerCheckpoints
-from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, CleaningOutcome
+from seglog.broker.cleaning.jobs import (
+    CleaningAbortedError,
+    CleaningJob,
+    CleaningOutcome,
+    SegmentExchange,
+)
 from seglog.broker.cleaning.states import CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.clock import Clock
@@ -106,6 +111,9 @@ class LogCleaner:
         self._is_stopping = False
         self._throttle = Throttle(
             config.log_cleaner_io_max_bytes_per_second, time.monotonic, self._stop_waiting.wait
+        )
+        self._exchange = SegmentExchange(
+            self._swap_in, file_system.sync_directory, self._schedule_deletion
         )
         self._checkpoints = CleanerCheckpoints(file_system)
         self._outdated_checkpoints: set[str] = set()
@@ -281,7 +289,7 @@ class LogCleaner:
         cleaner = self._idle_cleaners.pop() if self._idle_cleaners else self._make_cleaner()
         started = self._clock.monotonic_ms()
         running = self._threads.run(
-            partial(job.run, cleaner, self._throttle, self._loop, self._swap_in)
+            partial(job.run, cleaner, self._throttle, self._loop, self._exchange)
         )
         running.add_done_callback(partial(self._ended, job, cleaner, started))
 
@@ -295,7 +303,7 @@ class LogCleaner:
             buffer_bytes=config.log_cleaner_io_buffer_size // threads // 2,
         )
 
-    def _swap_in(self, job: CleaningJob, swap: SegmentSwap) -> None:
+    def _swap_in(self, job: CleaningJob, swap: SegmentSwap) -> list[LogSegment]:
         """Put finished segments in the place of their sources; runs on the loop."""
         log = job.log
         new = [
@@ -316,11 +324,13 @@ class LogCleaner:
         found = [log.segments.get(base_offset) for base_offset in swap.old_base_offsets]
         old = [segment for segment in found if segment is not None]
         try:
-            removed = log.replace_segments(new, old)
+            return log.replace_segments(new, old)
         except DiskFullError:
             discard_new_segments(new)
             raise
-        self._logs.housekeeping.schedule_deletion(log, removed, self._clock.time_ms())
+
+    def _schedule_deletion(self, job: CleaningJob, removed: list[LogSegment]) -> None:
+        self._logs.housekeeping.schedule_deletion(job.log, removed, self._clock.time_ms())
 
     def _ended(
         self,

@@ -383,7 +383,8 @@ class Log:
             old: sealed segments; those that retention has deleted meanwhile are left out (SEG-7).
 
         Returns:
-            The old segments, renamed ``.deleted``, of which somebody calls ``delete_files`` later.
+            The old segments, renamed ``.deleted``. Somebody syncs ``directory``, which may take its
+            time, and calls their ``delete_files`` after that.
         """
         removed = swap_segments(self._file_system, self.directory, self.segments, new, old)
         for segment in removed:

@@ -42,7 +42,9 @@ def swap_segments(
     new: Sequence[LogSegment],
     old: Sequence[LogSegment],
 ) -> list[LogSegment]:
-    """Replace segments on disk and in the map.
+    """Replace segments on disk and in the map; the caller calls ``sync_directory`` afterwards.
+
+    Until then a power cut may bring the old segments back: their files must stay.
 
     Args:
         new: with the suffix ``.cleaned``, ascending, complete and on disk.
@@ -84,7 +86,6 @@ def swap_segments(
         segments.remove(segment.base_offset)
     for segment in new:
         segments.add(segment)
-    file_system.sync_directory(directory)
     return present
 
 

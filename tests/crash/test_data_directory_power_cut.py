@@ -154,6 +154,7 @@ def run_pass(
         ]
         old = [log.segments.get(base) for base in swap.old_base_offsets]
         removed = log.replace_segments(new, [each for each in old if each is not None])
+        disk.sync_directory(log.directory)
         for segment in removed:
             segment.delete_files()
         swaps.append(swap)

@@ -196,7 +196,9 @@ def test_crash_during_a_swap_leaves_all_old_or_all_new(tmp_path: Path, keep: Kee
         segment.flush()
         compacted.append(segment)
     disk.sync_directory(log.directory)
-    for segment in log.replace_segments(compacted, sources):
+    replaced = log.replace_segments(compacted, sources)
+    disk.sync_directory(log.directory)
+    for segment in replaced:
         segment.delete_files()
     disk.sync_directory(log.directory)
     seen = []

@@ -43,6 +43,7 @@ def compact(log: Log, disk: FaultyFileSystem) -> None:
         except DiskFullError:
             discard_new_segments(new)
             raise
+        disk.sync_directory(log.directory)
         for segment in removed:
             segment.delete_files()
 
