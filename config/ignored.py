@@ -170,23 +170,14 @@ WITHOUT_EFFECT: Final = frozenset(
         "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
         "request.timeout.ms",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.max.timeout.ms",
-        "transaction.partition.verification.enable",
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "transaction.state.log.load.buffer.size",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
-        "transaction.state.log.segment.bytes",
         "transaction.two.phase.commit.enable",
-        "transactional.id.expiration.ms",
         "unclean.leader.election.enable",
     ]
 )
 """Keys that are checked and shown, so that tools find them, but that nothing goes by yet: they
-belong to replicas, transactions, tiers and newer group protocols. A test compares them with what
-the broker reads."""
+belong to replicas, two-phase commit, tiers and newer group protocols. A test compares them with
+what the broker reads."""
 
 
 def is_ignored(name: str) -> bool:

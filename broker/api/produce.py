@@ -5,16 +5,18 @@ validated on the spot. A large compressed one is decompressed and checked in a w
 connection keeps its buffer (``Pending.holds_input``), so that nobody else's latency pays for it.
 
 One bad partition never harms the others: each has its own result, and nothing of a refused batch is
-on disk.
+on disk. Batches of transactions have to be let in by the coordinator first: ``transactional``.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
+from seglog.broker.api.transactional import Refusals, admit_batches
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
 from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
@@ -26,6 +28,7 @@ from seglog.protocol.api import (
     ProduceResponse,
 )
 from seglog.protocol.errors import ErrorCode, RecordError, SeglogError
+from seglog.protocol.records.batch import TRANSACTIONAL_BIT
 from seglog.protocol.types import Acks
 
 INLINE_COMPRESSED_BYTES_MAX: Final = 16 * 1024
@@ -36,7 +39,9 @@ So small a bomb inflates to the bound of a batch within some 30 ms."""
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
 _ADMIN_CLIENT_ID: Final = "__admin_client"
+_NONE_REFUSED: Final[Mapping[int, SeglogError]] = MappingProxyType({})
 
+Admit: TypeAlias = Callable[[], tuple[Refusals, asyncio.Future[None] | None]]
 _Waiting = list[tuple[ProducePartitionResult, "asyncio.Future[None]"]]
 
 
@@ -59,25 +64,46 @@ class ProduceOperation:
         acks = request.acks
         if acks not in (-1, 0, 1):
             return _refuse_acks(request)
-        entries = request.partitions
-        for entry in entries:
+        is_costly = is_transactional = False
+        for entry in request.partitions:
             records = entry.records
-            if (
-                records is not None
-                and records.nbytes > INLINE_COMPRESSED_BYTES_MAX
-                and self._is_costly(entry, records)
-            ):
-                return self._services.begin(
-                    self._validate_apart(request, context), holds_input=True
-                )
+            if records is None or (size := records.nbytes) <= _ATTRIBUTES_LOW_BYTE:
+                continue
+            if records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+                is_transactional = True
+            if size > INLINE_COMPRESSED_BYTES_MAX and self._is_costly(entry, records):
+                is_costly = True
+        admission = self._services.admission
+        refusals: Refusals = _NONE_REFUSED
+        if is_transactional and admission is not None:
+            admit = partial(
+                admit_batches, admission, request, lambda entry: self._partition_for(entry, context)
+            )
+            refusals, admitted = admit()
+            if is_costly or admitted is not None:
+                work = self._validate_apart(request, context, refusals, admitted, admit)
+                return self._services.begin(work, holds_input=True)
+        elif is_costly:
+            work = self._validate_apart(request, context)
+            return self._services.begin(work, holds_input=True)
+        return self._append(request, context, refusals)
+
+    def _append(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        refusals: Refusals,
+    ) -> ProduceResponse | Pending[ProduceResponse]:
+        """Append everything but what was refused, whose records are taken out."""
+        acks = request.acks
         now_ms = self._services.clock.time_ms()
         results: list[ProducePartitionResult] = []
         waiting: _Waiting = []
-        for entry in entries:
+        for entry in request.partitions:
             try:
                 partition = self._partition_for(entry, context)
                 if entry.records is None:
-                    raise _no_batch(entry)
+                    raise refusals.get(id(entry)) or _no_batch(entry)
                 info = partition.append(entry.records, acks, now_ms)
             except SeglogError as error:
                 results.append(self._refused(entry, acks, error))
@@ -97,12 +123,21 @@ class ProduceOperation:
         )
 
     async def _validate_apart(
-        self, request: ProduceRequest, context: RequestContext
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        refusals: Refusals = _NONE_REFUSED,
+        admitted: "asyncio.Future[None] | None" = None,
+        admit: Admit | None = None,
     ) -> ProduceResponse:
         """The same with all validation in workers, then all appends in the order of the request."""
-        validations = [self._begin_validation(entry, context) for entry in request.partitions]
+        validations = [
+            self._begin_validation(entry, context, refusals) for entry in request.partitions
+        ]
         # Wait for all of them whatever comes: while one runs, the receive buffer must stay.
         prepared = await asyncio.gather(*validations, return_exceptions=True)
+        if admit is not None:
+            refusals = await _admitted_at_last(request, refusals, admitted, admit)
         acks = request.acks
         now_ms = self._services.clock.time_ms()
         results: list[ProducePartitionResult] = []
@@ -111,6 +146,8 @@ class ProduceOperation:
             try:
                 if isinstance(outcome, BaseException):
                     raise outcome
+                if id(entry) in refusals:
+                    raise refusals[id(entry)]
                 # It may have been deleted meanwhile.
                 partition = self._partition_for(entry, context)
                 info = partition.append_prepared(outcome, acks, now_ms)
@@ -134,12 +171,12 @@ class ProduceOperation:
         self._services.counters.waiting_produces -= 1
 
     async def _begin_validation(
-        self, entry: ProducePartition, context: RequestContext
+        self, entry: ProducePartition, context: RequestContext, refusals: Refusals
     ) -> PreparedAppend:
         partition = self._partition_for(entry, context)
         records = entry.records
         if records is None:
-            raise _no_batch(entry)
+            raise refusals.get(id(entry)) or _no_batch(entry)
         job = partial(prepare_append, records, partition.log.config, self._services.clock.time_ms())
         return await self._services.workers.validation.run(job)
 
@@ -212,6 +249,30 @@ class ProduceOperation:
             error_message=message,
             topic_id=entry.topic_id,
         )
+
+
+async def _admitted_at_last(
+    request: ProduceRequest,
+    refusals: Refusals,
+    admitted: "asyncio.Future[None] | None",
+    admit: Admit,
+) -> Refusals:
+    """Ask for leave again after a wait, since a transaction may have ended meanwhile.
+
+    Records that reach the disk before their partition is known to be in the transaction would stay
+    undecided if the power failed then, so that is waited for; and nothing suspends between the last
+    leave and the append, so that no end comes in between.
+    """
+    while True:
+        if admitted is not None:
+            await asyncio.wait([admitted])
+            if (failure := admitted.exception()) is not None:
+                error = RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, describe_error(failure)[1])
+                return {id(entry): error for entry in request.partitions}
+        more, admitted = admit()
+        refusals = {**refusals, **more}
+        if admitted is None:
+            return refusals
 
 
 def _no_batch(entry: ProducePartition) -> RecordError:

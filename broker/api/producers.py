@@ -1,17 +1,9 @@
-"""Producer ids, and the producers that partitions remember.
-
-Transactions are not offered. A producer that asks for them is refused with UNSUPPORTED_VERSION
-where it asks for its id: an answer that is true and that is not retriable. aiokafka, for one, shows
-it to its user at once; librdkafka asks again until the time that ``init_transactions`` was given is
-over, and gives this reason then.
-"""
-
-import re
-from typing import Final
+"""Producer ids, and the producers that partitions remember."""
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.producer_ids import ProducerIds
+from seglog.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from seglog.broker.errors import describe_error
 from seglog.protocol.api import (
     ActiveProducer,
@@ -20,34 +12,22 @@ from seglog.protocol.api import (
     DescribeProducersResult,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-TRANSACTION_STATES: Final = frozenset(
-    {
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "Dead",
-        "PrepareEpochFence",
-    }
-)
-
 
 class InitProducerIdOperation:
-    """Answers init-producer-id requests."""
+    """Answers init-producer-id requests; those with a transactional id are the coordinator's."""
 
-    __slots__ = ("_producer_ids", "_services")
+    __slots__ = ("_producer_ids", "_services", "_transactions")
 
-    def __init__(self, services: Services, producer_ids: ProducerIds) -> None:
+    def __init__(
+        self, services: Services, producer_ids: ProducerIds, transactions: TransactionCoordinator
+    ) -> None:
         self._services = services
         self._producer_ids = producer_ids
+        self._transactions = transactions
 
     def handle(
         self, request: InitProducerIdRequest, _context: RequestContext
@@ -59,7 +39,7 @@ class InitProducerIdOperation:
         ):
             return InitProducerIdResponse(ErrorCode.INVALID_REQUEST)
         if request.transactional_id is not None:
-            return InitProducerIdResponse(ErrorCode.UNSUPPORTED_VERSION)
+            return self._transactions.init(request, request.transactional_id)
         taken = self._producer_ids.take()
         if taken is not None:
             return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
@@ -107,22 +87,3 @@ class DescribeProducersOperation:
         ]
         producers.sort(key=lambda producer: producer.producer_id)
         return DescribeProducersResult(topic, number, producers=producers)
-
-
-class ListTransactionsOperation:
-    """Answers list-transactions requests: there are none."""
-
-    __slots__ = ()
-
-    def handle(
-        self, request: ListTransactionsRequest, _context: RequestContext
-    ) -> ListTransactionsResponse:
-        """An empty list, and which of the asked states do not exist."""
-        unknown = [state for state in request.states if state not in TRANSACTION_STATES]
-        error = ErrorCode.NONE
-        if request.transactional_id_pattern:
-            try:
-                re.compile(request.transactional_id_pattern)
-            except re.error:
-                error = ErrorCode.INVALID_REGULAR_EXPRESSION
-        return ListTransactionsResponse([], unknown, error)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seglog.broker.api.context import Pending, ResponseT
+from seglog.broker.api.transactional import TransactionAdmission
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.background import BackgroundWork
@@ -31,6 +32,7 @@ class Services:
         changing: held by whoever changes topics or configurations, from the first check to the end.
         works: what ``begin`` has started and is not finished.
         cleaner: compacts logs; None where ``log.cleaner.enable`` is false.
+        admission: lets records of transactions in; None where nobody coordinates transactions.
     """
 
     config: BrokerConfig
@@ -46,6 +48,7 @@ class Services:
     config_listeners: list[ConfigListener] = field(default_factory=list)
     works: "set[asyncio.Task[Any]]" = field(default_factory=set)
     cleaner: LogCleaner | None = None
+    admission: TransactionAdmission | None = None
 
     @classmethod
     def build(

@@ -1,8 +1,8 @@
-"""Coordination: groups, their offsets and producer ids, put together and offered.
+"""Coordination: groups, their offsets, producer ids and transactions, put together and offered.
 
 coordination = Coordination(services, scheduler)
 coordination.register(handlers)
-coordination.start()          begin to read the stored groups, schedule what comes round
+coordination.start()          begin to read what is stored, schedule what comes round
 ...
 await coordination.stop()     send everyone away who waits; before scheduler and workers stop
 """
@@ -20,15 +20,19 @@ from seglog.broker.api.handlers import Handlers
 from seglog.broker.api.producers import (
     DescribeProducersOperation,
     InitProducerIdOperation,
-    ListTransactionsOperation,
 )
 from seglog.broker.api.services import Services
+from seglog.broker.api.transactions import (
+    DescribeTransactionsOperation,
+    ListTransactionsOperation,
+    WriteTxnMarkersOperation,
+)
 from seglog.broker.coordinator.group_coordinator import GroupCoordinator
 from seglog.broker.coordinator.group_offsets import GroupOffsets
 from seglog.broker.coordinator.groups import GroupTable
 from seglog.broker.coordinator.offset_expiry import OffsetExpiry
 from seglog.broker.coordinator.offset_store import OffsetStore
-from seglog.broker.coordinator.producer_ids import ProducerIds
+from seglog.broker.coordinator.transactions import Transactions
 from seglog.broker.runtime.scheduler import Scheduler
 from seglog.config import BrokerConfig
 from seglog.protocol import api
@@ -48,6 +52,7 @@ class Coordination:
 
     Attributes:
         groups: every group, for collectors of metrics.
+        transactions: likewise.
         expired_producers: how many producers were forgotten because they were silent too long.
     """
 
@@ -58,9 +63,13 @@ class Coordination:
         self._store = OffsetStore(services)
         self.groups = GroupTable(services, self._store)
         self._coordinator = GroupCoordinator(services, scheduler, self.groups, self._store)
-        self._offsets = GroupOffsets(services, self.groups, self._store)
+        self.transactions = Transactions(services, scheduler, self._store)
+        self._offsets = GroupOffsets(
+            services, self.groups, self._store, self.transactions.coordinator.admit
+        )
+        self.transactions.markers.offsets_listener = self._offsets.transaction_ended
         self._expiry = OffsetExpiry(services, self.groups, self._store, self._coordinator)
-        self._producer_ids = ProducerIds(services)
+        services.admission = self.transactions.coordinator
         services.topics.deletion_listeners.append(self._expiry.topic_deleted)
         services.config_listeners.append(self._config_changed)
 
@@ -80,18 +89,34 @@ class Coordination:
             (api.ListGroupsRequest, ListGroupsOperation(self.groups).handle),
             (api.DescribeGroupsRequest, DescribeGroupsOperation(self.groups).handle),
             (api.DeleteGroupsRequest, DeleteGroupsOperation(coordinator).handle),
-            (
-                api.InitProducerIdRequest,
-                InitProducerIdOperation(services, self._producer_ids).handle,
-            ),
+            (api.TxnOffsetCommitRequest, offsets.transactional_commit),
             (api.DescribeProducersRequest, DescribeProducersOperation(services).handle),
-            (api.ListTransactionsRequest, ListTransactionsOperation().handle),
+        ):
+            handlers.register(request_type, operation)
+        self._register_transactions(handlers)
+
+    def _register_transactions(self, handlers: Handlers) -> None:
+        services, transactions = self._services, self.transactions
+        coordinator, table = transactions.coordinator, transactions.table
+        init = InitProducerIdOperation(services, transactions.producer_ids, coordinator)
+        for request_type, operation in (
+            (api.InitProducerIdRequest, init.handle),
+            (api.AddPartitionsToTxnRequest, coordinator.add_partitions),
+            (api.AddOffsetsToTxnRequest, coordinator.add_offsets),
+            (api.EndTxnRequest, coordinator.end),
+            (
+                api.WriteTxnMarkersRequest,
+                WriteTxnMarkersOperation(services, transactions.markers).handle,
+            ),
+            (api.DescribeTransactionsRequest, DescribeTransactionsOperation(table).handle),
+            (api.ListTransactionsRequest, ListTransactionsOperation(services, table).handle),
         ):
             handlers.register(request_type, operation)
 
     def start(self) -> None:
-        """Begin to read the stored groups, and schedule the expiry of offsets and producers."""
+        """Begin to read what is stored, and schedule expiry."""
         self.groups.start()
+        self.transactions.start(self.groups.loaded)
         config = self._services.config
         for name, task, period_ms in (
             (OFFSET_EXPIRY_TASK, self._expiry.expire, config.offsets_retention_check_interval_ms),
@@ -114,6 +139,7 @@ class Coordination:
 
     async def stop(self, deadline_seconds: float) -> None:
         """Be of no further use; writes that have begun come to their end, if that is soon."""
+        await self.transactions.stop(deadline_seconds)
         await self.groups.stop()
         await self._coordinator.stop(deadline_seconds)
         await self._store.stop(deadline_seconds)

@@ -6,6 +6,7 @@ rest of a block is lost when the broker stops, which costs nothing: there are 2^
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -21,14 +22,24 @@ class ProducerIds:
 
     Args:
         services: of the broker.
+        highest_stored: the highest id that a transactional id has, -1 without any; it may wait
+            until that is known.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(
+        self, services: Services, highest_stored: Callable[[], Awaitable[int]] | None = None
+    ) -> None:
         self._services = services
+        self._highest_stored = highest_stored
         self._next = 0
         self._end = 0
         self._reservation: asyncio.Task[None] | None = None
         self._floor: int | None = None
+
+    @property
+    def is_stocked(self) -> bool:
+        """Whether ``take`` has an id to give."""
+        return self._next < self._end
 
     def take(self) -> int | None:
         """An id, None if a block has to be reserved first."""
@@ -44,10 +55,14 @@ class ProducerIds:
         Raises:
             StorageError: a block could not be reserved.
         """
-        while True:
-            taken = self.take()
-            if taken is not None:
-                return taken
+        await self.restock()
+        taken = self.take()
+        assert taken is not None
+        return taken
+
+    async def restock(self) -> None:
+        """See to it that the next ``take`` has an id to give; raises as ``take_or_reserve``."""
+        while not self.is_stocked:
             if self._reservation is None:
                 self._reservation = asyncio.get_running_loop().create_task(self._reserve())
                 self._reservation.add_done_callback(self._reserved)
@@ -57,7 +72,8 @@ class ProducerIds:
     async def _reserve(self) -> None:
         services = self._services
         if self._floor is None:
-            self._floor = self._lowest_safe_id()
+            stored = -1 if self._highest_stored is None else await self._highest_stored()
+            self._floor = max(self._lowest_safe_id(), stored + 1)
         reserve = partial(services.catalog.reserve_producer_ids, BLOCK_SIZE, self._floor)
         try:
             first = await services.workers.changes.run(reserve)

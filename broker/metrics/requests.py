@@ -82,26 +82,45 @@ def operation_name(api_key: int) -> str:
 
 def errors_of(response: Any) -> list[ErrorCode]:
     """All error codes but NONE in a typed response: its own, and those of its results."""
-    has_error, list_names = _LAYOUTS.get(type(response)) or _layout_of(type(response))
+    has_error, list_names, nested = _LAYOUTS.get(type(response)) or _layout_of(type(response))
     errors = [response.error] if has_error and response.error else []
     for name in list_names:
         for result in getattr(response, name):
             if result.error:
                 errors.append(result.error)  # noqa: PERF401 - an empty list is the usual case
+    for outer_name, name in nested:
+        for outer in getattr(response, outer_name):
+            errors += [result.error for result in getattr(outer, name) if result.error]
     return errors
 
 
-_Layout = tuple[bool, tuple[str, ...]]
+_Layout = tuple[bool, tuple[str, ...], tuple[tuple[str, str], ...]]
 _LAYOUTS: dict[type, _Layout] = {}
 
 
 def _layout_of(shape: type) -> _Layout:
     """Where a response type carries error codes; found out once from its declaration."""
     hints = typing.get_type_hints(shape)
-    names = []
-    for name, hint in hints.items():
-        element = typing.get_args(hint)[0] if typing.get_origin(hint) is list else None
-        if dataclasses.is_dataclass(element) and "error" in typing.get_type_hints(element):
+    names, nested = [], []
+    for name, element in _elements_of(shape).items():
+        if "error" in typing.get_type_hints(element):
             names.append(name)
-    layout = _LAYOUTS[shape] = ("error" in hints, tuple(names))
+        else:
+            nested += [
+                (name, inner_name)
+                for inner_name, inner in _elements_of(element).items()
+                if "error" in typing.get_type_hints(inner)
+            ]
+    layout = _LAYOUTS[shape] = ("error" in hints, tuple(names), tuple(nested))
     return layout
+
+
+def _elements_of(shape: type) -> dict[str, type]:
+    """The fields that are lists of dataclasses, with these."""
+    found = {}
+    for name, hint in typing.get_type_hints(shape).items():
+        element = typing.get_args(hint)[0] if typing.get_origin(hint) is list else None
+        if dataclasses.is_dataclass(element):
+            assert isinstance(element, type)
+            found[name] = element
+    return found

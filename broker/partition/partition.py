@@ -137,6 +137,31 @@ class Partition:
         self._appended(info, now_ms)
         return info
 
+    def append_marker(
+        self, marker: memoryview, now_ms: int, transaction_version: int
+    ) -> AppendInfo:
+        """Append the control batch that ends a transaction; raises as ``append`` does.
+
+        Args:
+            marker: one batch.
+            now_ms: wall clock.
+            transaction_version: from 2 on its epoch has to be above that of the records (TXN-4).
+        """
+        self._check_writable(Acks.ALL)
+        try:
+            info = self.log.append(
+                marker,
+                now_ms=now_ms,
+                leader_epoch=self.leader_epoch,
+                origin=AppendOrigin.COORDINATOR,
+                transaction_version=transaction_version,
+            )
+        except StorageError as error:
+            self._storage_failed(error)
+            raise
+        self._appended(info, now_ms)
+        return info
+
     def append_prepared(self, prepared: PreparedAppend, acks: int, now_ms: int) -> AppendInfo:
         """Append a batch that was validated elsewhere; raises as ``append`` does."""
         self._check_writable(acks)

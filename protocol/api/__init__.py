@@ -155,10 +155,15 @@ from seglog.protocol.api.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     TransactionDescription,
+    TransactionEnd,
+    TransactionEndPartitionResult,
+    TransactionEndResult,
     TransactionPartitions,
     TransactionPartitionsResult,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
 __all__ = [
@@ -291,8 +296,13 @@ __all__ = [
     "SyncGroupResponse",
     "TopicMetadata",
     "TransactionDescription",
+    "TransactionEnd",
+    "TransactionEndPartitionResult",
+    "TransactionEndResult",
     "TransactionPartitions",
     "TransactionPartitionsResult",
     "TxnOffsetCommitRequest",
     "TxnOffsetCommitResponse",
+    "WriteTxnMarkersRequest",
+    "WriteTxnMarkersResponse",
 ]

@@ -23,12 +23,17 @@ class ProducePartition:
 
 @shape
 class ProduceRequest:
-    """Append record batches; ``acks`` is 0, 1 or -1, ``timeout_ms`` bounds the wait for -1."""
+    """Append record batches; ``acks`` is 0, 1 or -1, ``timeout_ms`` bounds the wait for -1.
+
+    With ``may_add`` records of a transaction add their partition to it (Kafka's TV2);
+    without, it has to be added before.
+    """
 
     acks: int
     timeout_ms: int
     partitions: list[ProducePartition]
     transactional_id: str | None = None
+    may_add: bool = False
 
 
 @shape

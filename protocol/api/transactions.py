@@ -115,6 +115,49 @@ class TxnOffsetCommitResponse:
 
 
 @shape
+class TransactionEnd:
+    """Say in some partitions that a producer's transaction has ended."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    partitions: list[tuple[str, int]]
+    coordinator_epoch: int = 0
+    transaction_version: int = 0
+
+
+@shape
+class WriteTxnMarkersRequest:
+    """Write markers: by hand, into partitions whose transaction nobody coordinates any more."""
+
+    ends: list[TransactionEnd]
+
+
+@shape
+class TransactionEndPartitionResult:
+    """What became of one marker."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+
+
+@shape
+class TransactionEndResult:
+    """One result for each partition of one end."""
+
+    producer_id: int
+    partitions: list[TransactionEndPartitionResult]
+
+
+@shape
+class WriteTxnMarkersResponse:
+    """One result for each end of the request."""
+
+    ends: list[TransactionEndResult]
+
+
+@shape
 class DescribeTransactionsRequest:
     """Describe transactions."""
 

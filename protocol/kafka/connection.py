@@ -252,7 +252,7 @@ class KafkaServerConnection:
                 self.software = (name, release)
             else:
                 error, operation = ErrorCode.INVALID_REQUEST, "ApiVersions"
-        answer: ApiVersionsResponse = self._offer.answer(error)
+        answer: ApiVersionsResponse = self._offer.answer(error, version)
         parts = _frame(codec.encode(answer, version), correlation_id, flexible=False)
         return Reply(parts, error=error, operation=operation, version=version)
 

@@ -9,6 +9,8 @@ from seglog.protocol.kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 from seglog.protocol.kafka.translate import (
     cluster,
@@ -22,6 +24,7 @@ from seglog.protocol.kafka.translate import (
     produce,
     producers,
     topics,
+    transaction_markers,
     transactions,
 )
 from seglog.protocol.kafka.translate.operation import Operation
@@ -41,10 +44,18 @@ ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *group_admin.OPERATIONS,
     *producers.OPERATIONS,
     *transactions.OPERATIONS,
+    *transaction_markers.OPERATIONS,
 )
 OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {
     int(operation.key): operation for operation in ALL_OPERATIONS
 }
+
+
+_FIRST_WITH_FEATURES: Final = 3
+_FIRST_WITH_LEVEL_ZERO: Final = 4
+_TRANSACTION_VERSION: Final = "transaction.version"
+_TRANSACTION_LEVEL: Final = 2
+"""Clients may raise their epoch with each end of a transaction, and add partitions by writing."""
 
 
 class Form(NamedTuple):
@@ -90,13 +101,30 @@ class Offer:
         )
         return form
 
-    def answer(self, error: ErrorCode) -> ApiVersionsResponse:
+    def answer(self, error: ErrorCode, version: int) -> ApiVersionsResponse:
         """The answer to ApiVersions; with the table, unless the request itself was wrong."""
-        return ApiVersionsResponse(
+        response = ApiVersionsResponse(
             error_code=error,
             api_keys=[] if error is ErrorCode.INVALID_REQUEST else self.table,
             throttle_time_ms=0,
         )
+        if not error and version >= _FIRST_WITH_FEATURES and ApiKey.END_TXN in self._offered:
+            # Readers of version 3 take a lowest level of 0 for damage (KAFKA-17011).
+            lowest = 0 if version >= _FIRST_WITH_LEVEL_ZERO else 1
+            response.supported_features = [
+                SupportedFeatureKey(
+                    name=_TRANSACTION_VERSION, min_version=lowest, max_version=_TRANSACTION_LEVEL
+                )
+            ]
+            response.finalized_features_epoch = 0
+            response.finalized_features = [
+                FinalizedFeatureKey(
+                    name=_TRANSACTION_VERSION,
+                    max_version_level=_TRANSACTION_LEVEL,
+                    min_version_level=_TRANSACTION_LEVEL,
+                )
+            ]
+        return response
 
     def _build_table(self) -> list[ApiVersion]:
         ranges = {key: OPERATION_OF_KEY[key].served for key in self._offered}

@@ -21,7 +21,6 @@ from seglog.protocol.kafka.messages import (
     security,
     share_group_state,
 )
-from seglog.protocol.kafka.messages import write_txn_markers as markers
 from seglog.protocol.kafka.schema import Message, Struct
 
 StructT = TypeVar("StructT", bound=Struct)
@@ -144,29 +143,6 @@ def _elect_leaders(asked: cluster_admin.ElectLeadersRequest, refusal: Refusal) -
     )
 
 
-def _write_markers(asked: markers.WriteTxnMarkersRequest, refusal: Refusal) -> Message:
-    return markers.WriteTxnMarkersResponse(
-        markers=[
-            markers.WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    markers.WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            refusal.of(
-                                markers.WritableTxnMarkerPartitionResult, partition_index=partition
-                            )
-                            for partition in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in asked.markers
-        ]
-    )
-
-
 def _share_offsets(asked: newer_groups.DescribeShareGroupOffsetsRequest, refusal: Refusal) -> Any:
     return newer_groups.DescribeShareGroupOffsetsResponse(
         throttle_time_ms=0,
@@ -228,7 +204,6 @@ _WITHOUT_AN_ERROR_OF_THEIR_OWN: Final = (
     Refusable(
         cluster_admin.ElectLeadersResponse, cluster_admin.ElectLeadersRequest, _elect_leaders
     ),
-    Refusable(markers.WriteTxnMarkersResponse, markers.WriteTxnMarkersRequest, _write_markers),
     Refusable(
         newer_groups.DescribeShareGroupOffsetsResponse,
         newer_groups.DescribeShareGroupOffsetsRequest,

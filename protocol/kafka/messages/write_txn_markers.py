@@ -31,7 +31,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = int8("2+", default=0, ignorable=True)
 
 
-class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+"):
+class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+", served="1-2"):
     """Writes commit or abort markers into partitions; between brokers."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")

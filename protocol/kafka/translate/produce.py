@@ -21,13 +21,14 @@ ERROR_LADDER: Final = {
 }
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_LEADERS: Final = 10
+_FIRST_TO_ADD_PARTITIONS: Final = 12
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = 4
 
 
-def read_request(message: wire.ProduceRequest, _version: int) -> api.ProduceRequest:
-    """Flatten topics and partitions."""
+def read_request(message: wire.ProduceRequest, version: int) -> api.ProduceRequest:
+    """Flatten topics and partitions; from version 12 on records may add to a transaction."""
     return api.ProduceRequest(
         message.acks,
         message.timeout_ms,
@@ -42,6 +43,7 @@ def read_request(message: wire.ProduceRequest, _version: int) -> api.ProduceRequ
             for entry in topic.partition_data
         ],
         message.transactional_id,
+        may_add=(message.transactional_id is not None and version >= _FIRST_TO_ADD_PARTITIONS),
     )
 
 

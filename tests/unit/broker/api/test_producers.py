@@ -13,7 +13,6 @@ from seglog.protocol.api import (
     DescribeProducersRequest,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListTransactionsRequest,
 )
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import NOW_MS, batch_of
@@ -95,7 +94,6 @@ async def test_an_id_is_given_out_that_could_not_be_noted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (InitProducerIdRequest("tx"), ErrorCode.UNSUPPORTED_VERSION),
         (InitProducerIdRequest(""), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(None, 0, 5, -1), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(None, 0, -1, 5), ErrorCode.INVALID_REQUEST),
@@ -104,7 +102,7 @@ async def test_an_id_is_given_out_that_could_not_be_noted(tmp_path: Path) -> Non
 async def test_a_request_that_makes_no_sense_gets_an_id(
     broker: GroupBroker, request_: InitProducerIdRequest, code: ErrorCode
 ) -> None:
-    """There are no transactions, and an id comes with its epoch or not at all."""
+    """An id comes with its epoch or not at all."""
     response: InitProducerIdResponse = await broker.ask(request_)
     assert (response.error, response.producer_id) == (code, -1)
 
@@ -171,11 +169,3 @@ async def test_a_new_expiry_time_needs_a_restart(broker: GroupBroker) -> None:
     broker.clock.advance(1000)
     await task.function()
     assert broker.coordination.remembered_producers == 0
-
-
-async def test_there_are_transactions(broker: GroupBroker) -> None:
-    response = await broker.ask(ListTransactionsRequest(["Ongoing", "Bogus"]))
-    assert (response.transactions, response.unknown_states) == ([], ["Bogus"])
-    assert response.error is ErrorCode.NONE
-    broken = await broker.ask(ListTransactionsRequest(transactional_id_pattern="("))
-    assert broken.error is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -277,13 +277,35 @@ class TestApiVersions:
 
     def test_table_of_everything_has_wrong_ranges(self) -> None:
         """The ranges of docs/kafka-dialect.md."""
-        answer = EVERYTHING.answer(ErrorCode.NONE)
+        answer = EVERYTHING.answer(ErrorCode.NONE, 4)
         ranges = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         assert ranges[ApiKey.PRODUCE] == (0, 13)
         assert ranges[ApiKey.FETCH] == (4, 17)
         assert ranges[ApiKey.LIST_OFFSETS] == (1, 11)
         assert ranges[ApiKey.INIT_PRODUCER_ID] == (0, 5)
         assert ranges[ApiKey.OFFSET_DELETE] == (0, 0)
+
+    @pytest.mark.parametrize(("version", "lowest"), [(3, 1), (4, 0)])
+    def test_clients_do_not_learn_which_transactions_there_are(
+        self, version: int, lowest: int
+    ) -> None:
+        """Java clients of version 4 look for the feature; older ones choke on a level of 0."""
+        message = ApiVersionsRequest(client_software_name="kcat", client_software_version="1.7.0")
+        answer = reply(connection(EVERYTHING), frame(message, version))
+        table, _ = codec.decode(ApiVersionsResponse, version, body_of(answer.parts, flexible=False))
+        (supported,) = table.supported_features
+        (finalized,) = table.finalized_features
+        assert (supported.name, supported.min_version, supported.max_version) == (
+            "transaction.version",
+            lowest,
+            2,
+        )
+        assert (finalized.name, finalized.max_version_level) == ("transaction.version", 2)
+        assert table.finalized_features_epoch >= 0
+
+    def test_transactions_are_promised_that_nobody_coordinates(self) -> None:
+        """The feature comes with the operation."""
+        assert not Offer([ApiKey.PRODUCE]).answer(ErrorCode.NONE, 4).finalized_features
 
 
 class TestRefusals:

@@ -164,6 +164,18 @@ FULL_RESPONSES: dict[ApiKey, Any] = {
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: api.AddOffsetsToTxnResponse(ErrorCode.CONCURRENT_TRANSACTIONS, 9),
     ApiKey.END_TXN: api.EndTxnResponse(ErrorCode.NONE, 1000, 2, 9),
+    ApiKey.WRITE_TXN_MARKERS: api.WriteTxnMarkersResponse(
+        [
+            api.TransactionEndResult(
+                1000,
+                [
+                    api.TransactionEndPartitionResult(
+                        "topic", 7, ErrorCode.TRANSACTION_COORDINATOR_FENCED
+                    )
+                ],
+            )
+        ]
+    ),
     ApiKey.TXN_OFFSET_COMMIT: api.TxnOffsetCommitResponse(
         [api.OffsetCommitResult("topic", 7)], 9
     ),

@@ -1,0 +1,168 @@
+"""Batches of transactions in a produce request: who may append them, and who is asked.
+
+A batch that continues a transaction which its producer has open in the partition needs nobody's
+leave. The first one of a transaction needs the coordinator's (TXN-11): it knows whether the
+transaction is still open, so that nothing is appended behind the marker that ended it.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeAlias
+
+from seglog.broker.errors import RequestError
+from seglog.broker.partition.partition import Partition
+from seglog.protocol.api import ProducePartition, ProduceRequest
+from seglog.protocol.errors import ErrorCode, SeglogError
+from seglog.protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT
+
+_ATTRIBUTES_LOW_BYTE: Final = 22
+_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER_POSITION: Final = 43
+_NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+Refusals: TypeAlias = Mapping[int, SeglogError]
+"""Why an entry of a request is refused, by the entry's ``id()``."""
+
+
+class TransactionAdmission(Protocol):
+    """What lets records of transactions in."""
+
+    @property
+    def verifies(self) -> bool:
+        """Whether records are let in only where their partition was added."""
+        ...
+
+    def admit_all(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        places: Iterable[tuple[str, int]],
+        *,
+        may_add: bool,
+    ) -> "asyncio.Future[None] | None":
+        """See ``TransactionCoordinator.admit_all``."""
+        ...
+
+
+def admit_batches(
+    admission: TransactionAdmission,
+    request: ProduceRequest,
+    find: Callable[[ProducePartition], Partition],
+) -> "tuple[Refusals, asyncio.Future[None] | None]":
+    """Ask for leave for the batches of a request that begin a transaction in their partition.
+
+    Args:
+        admission: the coordinator.
+        request: the records of what is refused are taken out of it.
+        find: the partition of an entry; what it raises is left to whoever appends.
+
+    Returns:
+        What is refused, and what has to be waited for before the rest is appended, mostly nothing.
+    """
+    refused: dict[int, SeglogError] = {}
+    waits = []
+    for (producer_id, epoch), entries in _beginnings(request, find, refused).items():
+        # What a request adds, it adds as a whole; what was added before is looked at one by one.
+        together = [entries] if request.may_add else [[entry] for entry in entries]
+        for some in together:
+            places = [(entry.topic, entry.partition) for entry in some]
+            try:
+                admitted = _admit(admission, request, (producer_id, epoch), places)
+            except RequestError as error:
+                translated = _for_producer(error, request)
+                refused.update((id(entry), translated) for entry in some)
+                continue
+            if admitted is not None:
+                waits.append(admitted)
+    for entry in request.partitions:
+        if id(entry) in refused:
+            entry.records = None
+    return refused, _all_of(waits)
+
+
+def _beginnings(
+    request: ProduceRequest,
+    find: Callable[[ProducePartition], Partition],
+    refused: dict[int, SeglogError],
+) -> dict[tuple[int, int], list[ProducePartition]]:
+    """The entries that begin a transaction in their partition, by producer id and epoch."""
+    found: dict[tuple[int, int], list[ProducePartition]] = {}
+    for entry in request.partitions:
+        records = entry.records
+        if (
+            records is None
+            or records.nbytes < HEADER_BYTES
+            or not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+        ):
+            continue
+        try:
+            partition = find(entry)
+        except SeglogError:
+            # The append meets the same error and answers with it.
+            continue
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        known = partition.log.producer_state.get(producer_id)
+        if known is not None and known.open_transaction_offset is not None and known.epoch == epoch:
+            continue
+        if request.may_add and known is None and sequence != 0:
+            # Of two batches in flight the first one was refused, to come again. A log that knows
+            # nothing of the producer would take the second one now, and miss the first.
+            refused[id(entry)] = RequestError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins in {entry.topic}-{entry.partition} with sequence "
+                f"{sequence}, expected 0",
+            )
+            continue
+        found.setdefault((producer_id, epoch), []).append(entry)
+    return found
+
+
+def _admit(
+    admission: TransactionAdmission,
+    request: ProduceRequest,
+    producer: tuple[int, int],
+    places: list[tuple[str, int]],
+) -> "asyncio.Future[None] | None":
+    if request.transactional_id is not None:
+        return admission.admit_all(
+            request.transactional_id, *producer, places, may_add=request.may_add
+        )
+    if admission.verifies:
+        raise RequestError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"producer {producer[0]} sent records of a transaction without transactional id",
+        )
+    return None
+
+
+def _for_producer(error: RequestError, request: ProduceRequest) -> RequestError:
+    """The error in words that producers act upon: older ones know only some in this place."""
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code in _NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not request.may_add):
+        # Retriable without a look at the metadata.
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
+    return RequestError(code, error.message)
+
+
+def _all_of(waits: "list[asyncio.Future[None]]") -> "asyncio.Future[None] | None":
+    """One future for all of these, none of which is cancelled with it."""
+    if len(waits) <= 1:
+        return waits[0] if waits else None
+    return asyncio.ensure_future(wait_for_all(waits))
+
+
+async def wait_for_all(waits: "list[asyncio.Future[None]]") -> None:
+    """Wait for several futures without cancelling them; raises the first error."""
+    await asyncio.wait(waits)
+    for each in waits:
+        each.result()

@@ -1,0 +1,230 @@
+"""TransactionTable: every transactional id of this broker, and whether it may be asked for yet.
+
+After a start the states are read back from ``__transaction_state``. Until that is done everything
+is answered with COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from seglog.broker.api.services import Services
+from seglog.broker.coordinator.topic_reading import read_partition
+from seglog.broker.coordinator.transaction_replay import TransactionReplay
+from seglog.broker.coordinator.transaction_state import PREPARED, Place, TransactionMetadata
+from seglog.broker.coordinator.transaction_store import TRANSACTION_TOPIC, TransactionStore
+from seglog.broker.errors import RequestError
+from seglog.broker.storage.errors import StorageError
+from seglog.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+TRANSACTIONAL_ID_BYTES_MAX: Final = 32_767
+"""What the length of a string in a record key can say."""
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One transactional id.
+
+    Attributes:
+        metadata: its state, as the log has it.
+        unmarked: of a decided transaction, the partitions whose marker is still to be written.
+        is_repeat: whether markers may have been written before a start.
+        is_waiting: whether something that it has logged is not yet as durable as it has to be.
+    """
+
+    metadata: TransactionMetadata
+    unmarked: set[Place] = field(default_factory=set)
+    is_repeat: bool = False
+    is_waiting: bool = False
+
+
+@dataclass(slots=True)
+class TransactionCounters:
+    """What the coordinator has counted; a collector reads it.
+
+    Attributes:
+        commits: transactions that were committed.
+        aborts: transactions that were aborted, for whatever reason.
+        timeouts: those of them that had taken too long.
+        expired_ids: transactional ids that were forgotten because nobody used them.
+        failed_markers: attempts to write a marker that have to be made again.
+        load_faults: records of the internal topic that could not be read at the start.
+    """
+
+    commits: int = 0
+    aborts: int = 0
+    timeouts: int = 0
+    expired_ids: int = 0
+    failed_markers: int = 0
+    load_faults: int = 0
+
+
+class TransactionTable:
+    """The transactional ids.
+
+    Args:
+        services: of the broker.
+        store: where their states are.
+
+    Attributes:
+        counters: what happened to transactions.
+    """
+
+    def __init__(self, services: Services, store: TransactionStore) -> None:
+        self.counters = TransactionCounters()
+        self._services = services
+        self._store = store
+        self._transactions: dict[str, Transaction] = {}
+        self._lost: set[int] = set()
+        self._loader: asyncio.Task[None] | None = None
+        self._is_loading = False
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(list(self._transactions.values()))
+
+    # ---- access
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some transactional ids may not be known yet."""
+        return self._is_loading
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the broker is stopping."""
+        return self._is_stopped
+
+    def check(self, transactional_id: str) -> None:
+        """Check whether a transactional id can be worked on.
+
+        Raises:
+            RequestError: its name is illegal, or it is not available now.
+        """
+        if self._is_stopped:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is stopping")
+        if not transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        if (
+            len(transactional_id) > TRANSACTIONAL_ID_BYTES_MAX // 4
+            and len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX
+        ):
+            raise RequestError(ErrorCode.INVALID_REQUEST, "the transactional id is too long")
+        if self._is_loading:
+            raise RequestError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{TRANSACTION_TOPIC} is being read"
+            )
+        if self._lost and self._store.partition_of(transactional_id) in self._lost:
+            raise RequestError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"the partition of {TRANSACTION_TOPIC} for {transactional_id!r} could not be read",
+            )
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """A transactional id, None if it is not known."""
+        return self._transactions.get(transactional_id)
+
+    def metadata(self, transactional_id: str) -> TransactionMetadata | None:
+        """The state of a transactional id, None if it is not known."""
+        found = self._transactions.get(transactional_id)
+        return None if found is None else found.metadata
+
+    def add(self, transaction: Transaction) -> None:
+        """Take a transactional id in."""
+        name = transaction.metadata.transactional_id
+        assert name not in self._transactions, name
+        self._transactions[name] = transaction
+
+    def remove(self, transaction: Transaction) -> None:
+        """Forget a transactional id."""
+        del self._transactions[transaction.metadata.transactional_id]
+
+    def highest_producer_id(self) -> int:
+        """The highest producer id that is known here, -1 if there is none."""
+        return max(
+            (
+                max(each.metadata.producer_id, each.metadata.next_producer_id)
+                for each in self._transactions.values()
+            ),
+            default=-1,
+        )
+
+    # ---- loading
+
+    def start(
+        self,
+        groups_loaded: Callable[[], Awaitable[None]],
+        go_on: Callable[[Transaction], None],
+    ) -> None:
+        """Begin to read what is stored.
+
+        Args:
+            groups_loaded: waits until the offsets of groups are read back: an end that is carried
+                out again may concern them.
+            go_on: told of each transaction whose end was decided and not completed.
+        """
+        self._is_loading = True
+        self._loader = asyncio.get_running_loop().create_task(self._load_all(groups_loaded, go_on))
+
+    async def loaded(self) -> None:
+        """Wait until everything is known that can be."""
+        if self._loader is not None:
+            await asyncio.wait([self._loader])
+
+    async def stop(self) -> None:
+        """Be of no further use."""
+        self._is_stopped = True
+        if self._loader is not None:
+            self._loader.cancel()
+            await asyncio.wait([self._loader])
+
+    async def _load_all(
+        self,
+        groups_loaded: Callable[[], Awaitable[None]],
+        go_on: Callable[[Transaction], None],
+    ) -> None:
+        started_ms = self._services.clock.monotonic_ms()
+        for number in range(self._store.partition_count):
+            await self._load(number)
+        await groups_loaded()
+        self._is_loading = False
+        if self._store.exists:
+            logger.info(
+                "event=transactions-loaded transactional_ids=%d faults=%d milliseconds=%d",
+                len(self._transactions),
+                self.counters.load_faults,
+                self._services.clock.monotonic_ms() - started_ms,
+            )
+        for transaction in self:
+            if transaction.metadata.state in PREPARED:
+                go_on(transaction)
+
+    async def _load(self, number: int) -> None:
+        services = self._services
+        partition = services.partitions.find(TRANSACTION_TOPIC, number)
+        if partition is None:
+            self._lost.add(number)
+            return
+        if partition.log.offsets.log_end <= partition.log.offsets.log_start:
+            return
+        replay = TransactionReplay(str(partition.topic_partition))
+        buffer_bytes = services.config.transaction_state_log_load_buffer_size
+        try:
+            await read_partition(partition, services.workers.background, buffer_bytes, replay)
+        except StorageError as error:
+            logger.warning("event=transactions-not-loaded partition=%d error=%s", number, error)
+            self._lost.add(number)
+            return
+        self.counters.load_faults += replay.faults
+        for metadata in replay.transactions.values():
+            is_decided = metadata.state in PREPARED
+            self.add(
+                Transaction(metadata, set(metadata.partitions) if is_decided else set(), is_decided)
+            )
