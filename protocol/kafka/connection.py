@@ -209,14 +209,12 @@ class KafkaServerConnection:
         refusable = self._find_refusable(api_key, version)
         if refusable.request is not None and version in refusable.request.flexible:
             position = _skip_tags(frame, position)
-        name = refusable.name
-        body = refusable.encode(
-            frame, position, version, _NOT_OFFERED, _refusal_text(name, version)
-        )
+        name, error = refusable.name, refusable.error
+        body = refusable.encode(frame, position, version, error, _refusal_text(name, version))
         flexible = version in refusable.response.flexible
         return Reply(
             _frame(body, correlation_id, flexible=flexible),
-            error=_NOT_OFFERED,
+            error=error,
             operation=name,
             version=version,
         )

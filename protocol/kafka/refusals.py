@@ -1,7 +1,8 @@
 """Operations that no handler and no typed request exists for: known, to be refused in words.
 
-Who asks for one of them reads UNSUPPORTED_VERSION in the layout that it expects, and keeps its
-connection. Clients that look at the answer to ApiVersions first do not come here.
+Who asks for one of them reads UNSUPPORTED_VERSION (of SASL ILLEGAL_SASL_STATE) in the layout that
+it expects, and keeps its connection. Clients that look at the answer to ApiVersions first do not
+come here.
 
 Where a response has an error of its own, the body of the request is not even looked at. Where it
 has errors only beside what was asked for, the request is read and its parts are named again: a list
@@ -58,6 +59,19 @@ class Refusable(NamedTuple):
     def name(self) -> str:
         """The name of the operation."""
         return self.response.__name__.removesuffix("Response")
+
+    @property
+    def error(self) -> ErrorCode:
+        """UNSUPPORTED_VERSION, or what Kafka says where a listener has no SASL.
+
+        Clients that are set up for SASL make a clear message of that; some send SaslHandshake
+        without looking at what is offered, the Java client among them.
+        """
+        is_sasl = self.response in (
+            security.SaslHandshakeResponse,
+            security.SaslAuthenticateResponse,
+        )
+        return ErrorCode.ILLEGAL_SASL_STATE if is_sasl else ErrorCode.UNSUPPORTED_VERSION
 
     def encode(
         self, frame: memoryview, position: int, version: int, error: ErrorCode, text: str
