@@ -95,6 +95,9 @@ class NativeServer:
                 cursor.finish()
             except ProtocolError as error:
                 return _refusal(header, ErrorCode.INVALID_REQUEST, str(error))
+            if api_key == _PRODUCE and request.transactional_id is not None:
+                # Here nobody adds partitions beforehand.
+                request.may_add = True
         incoming = IncomingRequest(api_key, api_version, correlation_id, request)
         if api_key == _PRODUCE and request.acks == 0:
             incoming.expects_response = False

@@ -186,6 +186,89 @@ def producer_samples() -> dict[ApiKey, tuple[Any, Any]]:
     }
 
 
+def transaction_samples() -> dict[ApiKey, tuple[Any, Any]]:
+    return {
+        ApiKey.END_TXN: (
+            api.EndTxnRequest("tx", 1000, 2, commit=True, bumps_epoch=True),
+            api.EndTxnResponse(ErrorCode.CONCURRENT_TRANSACTIONS, 1000, 3, 7),
+        ),
+        ApiKey.WRITE_TXN_MARKERS: (
+            api.WriteTxnMarkersRequest(
+                [
+                    api.TransactionEnd(
+                        1000,
+                        2,
+                        commit=True,
+                        partitions=[("flights", 1)],
+                        coordinator_epoch=4,
+                        transaction_version=2,
+                    )
+                ]
+            ),
+            api.WriteTxnMarkersResponse(
+                [
+                    api.TransactionEndResult(
+                        1000,
+                        [
+                            api.TransactionEndPartitionResult(
+                                "flights", 1, ErrorCode.INVALID_PRODUCER_EPOCH
+                            )
+                        ],
+                    )
+                ]
+            ),
+        ),
+        ApiKey.TXN_OFFSET_COMMIT: (
+            api.TxnOffsetCommitRequest(
+                "tx",
+                "readers",
+                1000,
+                2,
+                [api.OffsetCommitPartition("flights", 0, 41, 3, "half way", TOPIC_ID)],
+                5,
+                "m-1",
+                "i-1",
+                may_add=True,
+            ),
+            api.TxnOffsetCommitResponse(
+                [
+                    api.OffsetCommitResult(
+                        "flights", 0, ErrorCode.OFFSET_METADATA_TOO_LARGE, TOPIC_ID
+                    )
+                ],
+                7,
+            ),
+        ),
+        ApiKey.DESCRIBE_TRANSACTIONS: (
+            api.DescribeTransactionsRequest(["tx"]),
+            api.DescribeTransactionsResponse(
+                [
+                    api.TransactionDescription(
+                        "tx",
+                        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+                        "Ongoing",
+                        60000,
+                        1372896000000,
+                        1000,
+                        2,
+                        [("flights", 0)],
+                    )
+                ],
+                7,
+            ),
+        ),
+        ApiKey.LIST_TRANSACTIONS: (
+            api.ListTransactionsRequest(["Ongoing"], [1000], 5000, "t.*"),
+            api.ListTransactionsResponse(
+                [api.ListedTransaction("tx", 1000, "Ongoing")],
+                ["Odd"],
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                7,
+            ),
+        ),
+    }
+
+
 def cluster_samples() -> dict[ApiKey, tuple[Any, Any]]:
     return {
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (

@@ -17,6 +17,7 @@ from support.native_group_samples import (
     membership_samples,
     offset_samples,
     producer_samples,
+    transaction_samples,
 )
 
 TOPIC_ID = bytes(range(16))
@@ -50,6 +51,7 @@ def samples() -> dict[ApiKey, tuple[Any, Any]]:
         | group_admin_samples()
         | offset_samples()
         | producer_samples()
+        | transaction_samples()
         | cluster_samples()
     )
 
@@ -66,6 +68,7 @@ def _data_samples() -> dict[ApiKey, tuple[Any, Any]]:
                     api.ProducePartition("flights", 2, None),
                 ],
                 "tx",
+                may_add=True,
             ),
             api.ProduceResponse(
                 [

@@ -15,6 +15,7 @@ from seglog.protocol.native.messages import (
     offsets,
     producers,
     topics,
+    transactions,
 )
 from seglog.protocol.native.operation import Operation
 
@@ -26,6 +27,7 @@ ALL_OPERATIONS: Final[tuple[Operation, ...]] = (
     *groups.OPERATIONS,
     *offsets.OPERATIONS,
     *producers.OPERATIONS,
+    *transactions.OPERATIONS,
     *housekeeping.OPERATIONS,
 )
 OPERATION_OF_KEY: Final = {int(operation.key): operation for operation in ALL_OPERATIONS}

@@ -1,0 +1,139 @@
+"""Transactions: committing offsets in them, ending them, and looking at them.
+
+Nothing adds a partition or a group to a transaction beforehand: what is written in one is part of
+it from then on, as in Kafka's transactions of version 2.
+"""
+
+from typing import Final
+
+from seglog.protocol import api
+from seglog.protocol.api import ApiKey
+from seglog.protocol.native.fields import (
+    BOOLEAN,
+    ERROR,
+    INT16,
+    INT32,
+    INT64,
+    NULLABLE_STRING,
+    STRING,
+    TOPIC_ID,
+    list_of,
+    tuple_of,
+)
+from seglog.protocol.native.messages.common_fields import NAMES, PLACE, THROTTLE
+from seglog.protocol.native.operation import Operation
+from seglog.protocol.native.schema import Message
+
+END_TXN_REQUEST: Final = Message(
+    api.EndTxnRequest,
+    transactional_id=STRING,
+    producer_id=INT64,
+    producer_epoch=INT16,
+    commit=BOOLEAN,
+    bumps_epoch=BOOLEAN,
+)
+END_TXN_RESPONSE: Final = Message(
+    api.EndTxnResponse, error=ERROR, producer_id=INT64, producer_epoch=INT16, **THROTTLE
+)
+WRITE_TXN_MARKERS_REQUEST: Final = Message(
+    api.WriteTxnMarkersRequest,
+    ends=list_of(
+        Message(
+            api.TransactionEnd,
+            producer_id=INT64,
+            producer_epoch=INT16,
+            commit=BOOLEAN,
+            partitions=list_of(tuple_of(STRING, INT32)),
+            coordinator_epoch=INT32,
+            transaction_version=INT16,
+        ).field
+    ),
+)
+WRITE_TXN_MARKERS_RESPONSE: Final = Message(
+    api.WriteTxnMarkersResponse,
+    ends=list_of(
+        Message(
+            api.TransactionEndResult,
+            producer_id=INT64,
+            partitions=list_of(
+                Message(api.TransactionEndPartitionResult, **PLACE, error=ERROR).field
+            ),
+        ).field
+    ),
+)
+TXN_OFFSET_COMMIT_REQUEST: Final = Message(
+    api.TxnOffsetCommitRequest,
+    transactional_id=STRING,
+    group_id=STRING,
+    producer_id=INT64,
+    producer_epoch=INT16,
+    partitions=list_of(
+        Message(
+            api.OffsetCommitPartition,
+            **PLACE,
+            offset=INT64,
+            leader_epoch=INT32,
+            metadata=NULLABLE_STRING,
+            topic_id=TOPIC_ID,
+        ).field
+    ),
+    generation_id=INT32,
+    member_id=STRING,
+    group_instance_id=NULLABLE_STRING,
+    may_add=BOOLEAN,
+)
+TXN_OFFSET_COMMIT_RESPONSE: Final = Message(
+    api.TxnOffsetCommitResponse,
+    partitions=list_of(
+        Message(api.OffsetCommitResult, **PLACE, error=ERROR, topic_id=TOPIC_ID).field
+    ),
+    **THROTTLE,
+)
+DESCRIBE_TRANSACTIONS_REQUEST: Final = Message(
+    api.DescribeTransactionsRequest, transactional_ids=NAMES
+)
+DESCRIBE_TRANSACTIONS_RESPONSE: Final = Message(
+    api.DescribeTransactionsResponse,
+    transactions=list_of(
+        Message(
+            api.TransactionDescription,
+            transactional_id=STRING,
+            error=ERROR,
+            state=STRING,
+            timeout_ms=INT32,
+            start_time_ms=INT64,
+            producer_id=INT64,
+            producer_epoch=INT16,
+            partitions=list_of(tuple_of(STRING, INT32)),
+        ).field
+    ),
+    **THROTTLE,
+)
+LIST_TRANSACTIONS_REQUEST: Final = Message(
+    api.ListTransactionsRequest,
+    states=NAMES,
+    producer_ids=list_of(INT64),
+    duration_ms=INT64,
+    transactional_id_pattern=NULLABLE_STRING,
+)
+LIST_TRANSACTIONS_RESPONSE: Final = Message(
+    api.ListTransactionsResponse,
+    transactions=list_of(
+        Message(
+            api.ListedTransaction, transactional_id=STRING, producer_id=INT64, state=STRING
+        ).field
+    ),
+    unknown_states=NAMES,
+    error=ERROR,
+    **THROTTLE,
+)
+
+OPERATIONS: Final = (
+    Operation(ApiKey.END_TXN, END_TXN_REQUEST, END_TXN_RESPONSE),
+    Operation(ApiKey.WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_REQUEST, WRITE_TXN_MARKERS_RESPONSE),
+    Operation(ApiKey.TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE),
+    Operation(
+        ApiKey.DESCRIBE_TRANSACTIONS, DESCRIBE_TRANSACTIONS_REQUEST, DESCRIBE_TRANSACTIONS_RESPONSE
+    ),
+    Operation(ApiKey.LIST_TRANSACTIONS, LIST_TRANSACTIONS_REQUEST, LIST_TRANSACTIONS_RESPONSE),
+)
