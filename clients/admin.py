@@ -22,6 +22,7 @@ from seglog.clients.offsets import (
     as_partition,
     checked_mapping,
 )
+from seglog.clients.transaction_tools import TransactionTools
 from seglog.protocol.api import (
     AlterConfigResource,
     AlterConfigsRequest,
@@ -76,7 +77,7 @@ class _Result(Protocol):
 _ResultT = TypeVar("_ResultT", bound=_Result)
 
 
-class AsyncAdmin:
+class AsyncAdmin(TransactionTools):
     """Creates, describes, changes and deletes what a broker holds.
 
     Operations that answer for several topics or partitions do what they can for each and then

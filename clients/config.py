@@ -97,6 +97,8 @@ class ProducerOptions(ClientOptions, total=False):
     max_in_flight_requests: int
     delivery_timeout_ms: int
     enable_idempotence: bool | None
+    transactional_id: str | None
+    transaction_timeout_ms: int
 
 
 class ConsumerOptions(ClientOptions, total=False):
@@ -174,6 +176,10 @@ class ProducerConfig(ClientConfig):
         delivery_timeout_ms: time from ``send`` to acknowledgement, retries included.
         enable_idempotence: whether batches are numbered, so that the broker stores each once,
             however often it is sent. None: as with True, unless ``acks`` is 0 or 1.
+        transactional_id: the lasting name under which records are sent in transactions: all of one
+            are seen by readers of decided records, or none. A producer that starts with the name
+            of another shuts that one out and ends what it left open.
+        transaction_timeout_ms: the broker aborts a transaction that is open for longer.
     """
 
     acks: AcksOption = "all"
@@ -187,6 +193,8 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests: int = 5
     delivery_timeout_ms: int = 120_000
     enable_idempotence: bool | None = None
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -204,6 +212,13 @@ class ProducerConfig(ClientConfig):
             raise ConfigurationError(
                 f"enable_idempotence=True needs acks='all', not acks={self.acks!r}: only then is "
                 "it known what was stored"
+            )
+        _check_name(self, "transactional_id")
+        _check_range(self, "transaction_timeout_ms", 1, INT32_MAX)
+        if self.transactional_id is not None and not self.is_idempotent:
+            raise ConfigurationError(
+                "transactional_id needs acks='all' and batches that are numbered: leave "
+                "enable_idempotence alone"
             )
 
     @property

@@ -14,6 +14,8 @@
     |   +-- FlushTimeoutError         flush() was given too little time
     +-- CorruptRecordError        fetched record bytes fail their checksum or make no sense
     +-- RecordsDroppedError       records were given up when a producer was closed
+    +-- TransactionStateError     no transaction is open, or one is: out of turn
+    +-- TransactionAbortedError   the transaction can only be aborted, or was; begin another
     +-- NoCommittedOffsetError    a group has no offset for a partition, and none is to be assumed
     +-- BrokerError               the broker refused; ``code`` is its answer
         +-- one class for each code that people handle, see BROKER_ERRORS
@@ -139,6 +141,14 @@ class RecordsDroppedError(ClientError):
     def __init__(self, dropped: int) -> None:
         super().__init__(f"{dropped} records were not acknowledged and are dropped")
         self.dropped = dropped
+
+
+class TransactionStateError(ClientError):
+    """A step that is out of turn, such as sending while no transaction is open."""
+
+
+class TransactionAbortedError(ClientError):
+    """The transaction can only be aborted, or was; ``__cause__`` is what went wrong first."""
 
 
 class NoCommittedOffsetError(ClientError):
@@ -300,7 +310,7 @@ class UnknownProducerIdError(BrokerError):
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer has taken over the id of this one."""
+    """Another producer has the id of this one, or its transaction took too long: close it."""
 
     default_code = ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -386,6 +396,12 @@ class GroupNotFoundError(BrokerError):
     default_code = ErrorCode.GROUP_ID_NOT_FOUND
 
 
+class TransactionalIdNotFoundError(BrokerError):
+    """The broker does not know the transactional id."""
+
+    default_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
 class StorageError(BrokerError):
     """The broker cannot write or read its disk."""
 
@@ -444,6 +460,7 @@ BROKER_ERRORS: Final = _by_code(
     InvalidGroupIdError,
     GroupNotEmptyError,
     GroupNotFoundError,
+    TransactionalIdNotFoundError,
     StorageError,
     NotEnoughReplicasError,
     AuthorizationError,

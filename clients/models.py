@@ -37,6 +37,51 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group; one that belongs to no generation has -1 and no name.
+
+    For ``send_offsets_to_transaction``: so the broker refuses the offsets of a consumer whose
+    partitions have gone to others.
+    """
+
+    group: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class TransactionInfo(NamedTuple):
+    """A transactional id as the broker knows it.
+
+    ``state`` is Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort;
+    ``started_ms`` is -1 where no transaction is open.
+    """
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open in a partition, and holds readers of decided records back.
+
+    ``last_timestamp_ms`` is that of its newest record, ``transactional_id`` the one whose present
+    transaction it is: None for a hanging one, which nobody will end.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+    transactional_id: str | None
+
+
 class GroupMember(NamedTuple):
     """A member of a group as the broker knows it.
 

@@ -12,6 +12,8 @@ from seglog.clients.models import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     OffsetChange,
+    OpenTransaction,
+    TransactionInfo,
 )
 from seglog.clients.offsets import ByPartition, PartitionLike, TimeSpec
 from seglog.protocol.api import (
@@ -19,6 +21,7 @@ from seglog.protocol.api import (
     ConfigEntry,
     CreateTopicResult,
     ListedGroup,
+    ListedTransaction,
     LogDirDescription,
     MetadataResponse,
     NewTopic,
@@ -252,6 +255,61 @@ class Admin(BlockingClient[AsyncAdmin]):
             GroupNotFoundError: there is no such group.
         """
         return self._call(self._twin.group_lag(group))
+
+    def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+    ) -> Sequence[ListedTransaction]:
+        """Transactional ids, by name.
+
+        Args:
+            states: only those in these states, if any are given.
+            producer_ids: only those of these producers, if any are given.
+            duration_ms: only those with a transaction that is open for longer; -1 takes all.
+            pattern: a regular expression that whole names match.
+        """
+        return self._call(
+            self._twin.list_transactions(
+                states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
+            )
+        )
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionInfo]:
+        """State, owner and partitions; raises ``TransactionalIdNotFoundError``."""
+        return self._call(self._twin.describe_transactions(transactional_ids))
+
+    def open_transactions(
+        self, partitions: Iterable[str | PartitionLike] | None = None
+    ) -> list[OpenTransaction]:
+        """Transactions that are open in partitions, and hold readers of decided records back.
+
+        Args:
+            partitions: topics or ``(topic, partition)`` pairs; None is all.
+
+        Returns:
+            By partition. One without ``transactional_id`` hangs: nobody will end it.
+        """
+        return self._call(self._twin.open_transactions(partitions))
+
+    def abort_transactions(self, transactional_ids: Iterable[str]) -> None:
+        """Shut the producers of transactional ids out, and abort what they have open.
+
+        Raises:
+            TransactionalIdNotFoundError: there is no such id.
+        """
+        self._call(self._twin.abort_transactions(transactional_ids))
+
+    def abort_open_transaction(self, transaction: OpenTransaction) -> None:
+        """End a hanging transaction in its partition, without effect.
+
+        Its coordinator is not asked: one that has a transactional id is for
+        ``abort_transactions``.
+        """
+        self._call(self._twin.abort_open_transaction(transaction))
 
     def describe_log_dirs(
         self, partitions: Iterable[PartitionLike] | None = None

@@ -10,7 +10,7 @@ from seglog.clients.consumer.consumer import READ_RECORDS, READ_TIMEOUT_S, Async
 from seglog.clients.consumer.core import CLOSE_TIMEOUT_S
 from seglog.clients.consumer.starts import Start, TopicsLike
 from seglog.clients.errors import ConfigurationError
-from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp
+from seglog.clients.models import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from seglog.clients.offsets import ByPartition, PartitionLike, TimeSpec
 from seglog.protocol.records.record import Record
 from seglog.protocol.types import TopicPartition
@@ -222,6 +222,26 @@ class Consumer(BlockingClient[AsyncConsumer]):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed for partitions (None: for those that are read)."""
         return self._call(self._twin.committed(partitions))
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group now, for ``send_offsets_to_transaction``.
+
+        Raises:
+            CommitFailedError: it is no member of the group (any more).
+            ConfigurationError: the consumer has no group.
+        """
+        self._check_open()
+        return self._twin.group_metadata()
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offset behind what this consumer has given out, of each partition that is read.
+
+        It is what ``commit`` stores, and what ``send_offsets_to_transaction`` takes.
+        """
+        return self._call(self._positions())
+
+    async def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._twin.positions()
 
     def seek(self, partition: PartitionLike, start: Start) -> None:
         """Go on elsewhere in a partition: at an offset, or whatever the class takes for ``start``.

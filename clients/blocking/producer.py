@@ -3,16 +3,22 @@
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from seglog.clients.blocking.facade import EXIT_TIMEOUT_S, BlockingClient
 from seglog.clients.config import ProducerOptions
 from seglog.clients.errors import RecordsDroppedError
+from seglog.clients.models import GroupMetadata, OffsetAndMetadata
 from seglog.clients.producer.accumulator import Progress, Target
 from seglog.clients.producer.futures import BulkDelivery, BulkFuture, DeliveryFuture
 from seglog.clients.producer.producer import AsyncProducer
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
+
+if TYPE_CHECKING:
+    from seglog.clients.offsets import ByPartition
+    from seglog.clients.producer.transactions import HasGroup
 
 _RECORDS_PER_TURN = 1 << 62
 
@@ -24,6 +30,9 @@ class Producer(BlockingClient[AsyncProducer]):
     are tried again, and each is stored once (see ``enable_idempotence``).
     Use it as ``with``, or call ``close``.
 
+    With ``transactional_id`` everything is sent in transactions: ``with producer.transaction()``,
+    or ``begin_transaction`` and ``commit_transaction``.
+
     Args:
         bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
         **options: see ``ProducerConfig``.
@@ -31,6 +40,7 @@ class Producer(BlockingClient[AsyncProducer]):
     Raises:
         ConfigurationError: an option that cannot be right.
         BrokerUnreachableError: none of the bootstrap servers answers; names host and port.
+        BrokerError: the broker does not give the transactional id.
     """
 
     def __init__(
@@ -63,6 +73,8 @@ class Producer(BlockingClient[AsyncProducer]):
             UnknownTopicOrPartitionError, MetadataTimeoutError: no such topic.
             RecordTooLargeError: the record is over ``max_request_bytes``.
             ConfigurationError: an argument of the wrong type, or no such partition.
+            TransactionStateError, TransactionAbortedError: with a transactional id, where no
+                transaction is open or the one that is has failed.
         """
         twin = self._twin
         record, size = measured_record(key, value, timestamp_ms, headers, time.time_ns)
@@ -121,8 +133,80 @@ class Producer(BlockingClient[AsyncProducer]):
         """
         self._call(self._twin.flush(timeout))
 
+    # Transactions.
+
+    def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on is part of it.
+
+        Raises:
+            TransactionStateError: one is open, or the producer has no transactional id.
+            ProducerFencedError: another producer has taken the transactional id over.
+        """
+        self._call(self._twin.begin_transaction())
+
+    def commit_transaction(self) -> None:
+        """Wait for everything that was sent, then commit it with the offsets: all or nothing.
+
+        Where it ends with a time-out or a lost connection the commit may have been done; call it
+        again to find out.
+
+        Raises:
+            TransactionAbortedError: something in the transaction has failed: abort it.
+            TransactionStateError: no transaction is open.
+            ProducerFencedError: another producer has taken the transactional id over, or the
+                transaction took longer than ``transaction_timeout_ms``.
+            ClientTimeoutError, BrokerConnectionError: no answer within ``max_block_ms``.
+        """
+        self._call(self._twin.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """End the transaction without effect; records that have not left yet never do.
+
+        Raises:
+            TransactionStateError: no transaction is open, or it is being committed.
+            ProducerFencedError: another producer has taken the transactional id over.
+            ClientTimeoutError, BrokerConnectionError: no answer within ``max_block_ms``; call it
+                again.
+        """
+        self._call(self._twin.abort_transaction())
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: "ByPartition[int | OffsetAndMetadata]",
+        group: "str | GroupMetadata | HasGroup",
+    ) -> None:
+        """Commit how far a group has come, together with the transaction.
+
+        Args:
+            offsets: of each partition the offset of the next record to read; ``positions()`` of a
+                consumer, for example.
+            group: the consumer, which has to have ``auto_commit=False``; what its
+                ``group_metadata()`` returns; or the name of a group without members.
+
+        Raises:
+            CommitFailedError: the consumer is no member of its group (any more).
+            OffsetCommitError: some offsets are refused.
+            TransactionStateError: no transaction is open.
+            ClientError: anything else; the transaction can then only be aborted.
+        """
+        self._call(self._twin.send_offsets_to_transaction(offsets, group))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction around a block: committed at its end, aborted if it raises."""
+        manager = self._twin.transaction()
+        self._call(manager.__aenter__())
+        try:
+            yield
+        except BaseException as error:
+            self._call(manager.__aexit__(type(error), error, error.__traceback__))
+            raise
+        self._call(manager.__aexit__(None, None, None))
+
     def close(self, timeout: float | None = None) -> int:
         """Send what is in the buffer, then disconnect; idempotent.
+
+        A transaction that is open is aborted.
 
         Args:
             timeout: seconds to wait for acknowledgements; None waits until the delivery timeout

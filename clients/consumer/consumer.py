@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from seglog.clients.consumer.core import CLOSE_TIMEOUT_S, ConsumerCore
 from seglog.clients.consumer.starts import Offset, Start, TopicsLike, place_of
-from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp
+from seglog.clients.models import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from seglog.clients.offsets import (
     ByPartition,
     PartitionLike,
@@ -201,7 +201,23 @@ class AsyncConsumer(ConsumerCore):
         wanted = self._started().states if partitions is None else map(as_partition, partitions)
         return await group.committed(list(wanted), self._timeout_s)
 
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group now, for ``send_offsets_to_transaction``.
+
+        Raises:
+            CommitFailedError: it is no member of the group (any more).
+            ConfigurationError: the consumer has no group.
+        """
+        return self._grouped().metadata()
+
     # Positions.
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offset behind what this consumer has given out, of each partition that is read.
+
+        It is what ``commit`` stores, and what ``send_offsets_to_transaction`` takes.
+        """
+        return self._started().positions()
 
     async def seek(self, partition: PartitionLike, start: Start) -> None:
         """Go on elsewhere in a partition.

@@ -1,6 +1,5 @@
 """What tools ask about groups, and how they change the offsets of those without members."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -17,7 +16,7 @@ from seglog.clients.errors import (
     broker_error,
 )
 from seglog.clients.group.commits import Member, OffsetCommits
-from seglog.clients.group.coordinator import MOVED, GroupCoordinator
+from seglog.clients.group.coordinator import GroupCoordinator, patiently
 from seglog.clients.group.wire import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from seglog.clients.models import (
     GroupInfo,
@@ -34,7 +33,6 @@ from seglog.clients.offsets import (
     as_partition,
     checked_offsets,
 )
-from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -58,7 +56,6 @@ ResetTarget = Literal["earliest", "latest", "current"] | int | datetime | ByPart
 each partition.
 """
 _DEAD: Final = "Dead"
-_PASSING: Final = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 _AnswerT = TypeVar("_AnswerT")
 
 
@@ -131,20 +128,7 @@ class GroupAdmin:
 
     async def _patiently(self, ask: Callable[[], Awaitable[_AnswerT]]) -> _AnswerT:
         """Ask again while groups are being read after a start, or the coordinator moves."""
-        config = self._cluster.config
-        backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._timeout_s
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await ask()
-            except BrokerError as error:
-                pause_s = backoff.delay_s(attempt)
-                if error.code not in _PASSING or loop.time() + pause_s >= deadline_s:
-                    raise
-            await asyncio.sleep(pause_s)
+        return await patiently(self._cluster, ask, self._timeout_s)
 
     # Offsets.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from seglog.clients.errors import (
     BrokerError,
@@ -71,6 +71,9 @@ class OffsetCommits:
         member: as whom to store.
     """
 
+    about_all = _ABOUT_THE_GROUP
+    """Answers that are not about one partition, though they come with each."""
+
     def __init__(self, coordinator: GroupCoordinator, member: Member) -> None:
         self._coordinator = coordinator
         self._member = member
@@ -121,19 +124,10 @@ class OffsetCommits:
         timeout_s: float,
     ) -> None:
         """Ask once; what is decided leaves ``pending``."""
-        request = OffsetCommitRequest(
-            self._coordinator.group,
-            [
-                OffsetCommitPartition(*partition, each.offset, each.leader_epoch, each.metadata)
-                for partition, each in pending.items()
-            ],
-            standing.generation,
-            standing.member_id,
-            standing.instance_id,
-        )
+        request = self.request(standing, pending)
         response: OffsetCommitResponse = await self._coordinator.ask(request, timeout_s)
         for result in response.partitions:
-            if result.error in _ABOUT_THE_GROUP:
+            if result.error in self.about_all:
                 raise self._coordinator.error(result.error)
             partition = TopicPartition(result.topic, result.partition)
             if pending.pop(partition, None) is not None and result.error is not ErrorCode.NONE:
@@ -141,6 +135,19 @@ class OffsetCommits:
         if pending:
             about = ", ".join(map(str, pending))
             raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, "no answer about them", about)
+
+    def request(self, standing: Standing, offsets: Offsets) -> Any:
+        """The request that stores offsets."""
+        return OffsetCommitRequest(
+            self._coordinator.group,
+            [
+                OffsetCommitPartition(*partition, each.offset, each.leader_epoch, each.metadata)
+                for partition, each in offsets.items()
+            ],
+            standing.generation,
+            standing.member_id,
+            standing.instance_id,
+        )
 
     def _explained(self, error: ClientError) -> ClientError:
         if isinstance(error, BrokerError) and error.code in NOT_A_MEMBER:

@@ -1,16 +1,27 @@
-"""Asking the broker that coordinates a group, whichever that is at the moment."""
+"""Asking the broker that coordinates a group or transactional id, whichever that is just now."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 from seglog.clients.cluster import Cluster
-from seglog.clients.errors import BrokerError, ClientError, broker_error
+from seglog.clients.errors import BrokerError, ClientError, broker_error, naming
 from seglog.clients.retry import Backoff
-from seglog.protocol.api import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from seglog.protocol.api import (
+    Coordinator,
+    CoordinatorType,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from seglog.protocol.errors import ErrorCode
 
 MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """Answers after which the coordinator has to be looked for again."""
+_PASSING: Final = MOVED | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+_AnswerT = TypeVar("_AnswerT")
 
 
 class GroupCoordinator:
@@ -18,11 +29,20 @@ class GroupCoordinator:
 
     Args:
         cluster: connections and pauses.
-        group: the name of the group.
+        group: the name of the group, or of what else has a coordinator.
+        key_type: what it is the name of.
     """
 
-    def __init__(self, cluster: Cluster, group: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        key_type: CoordinatorType = CoordinatorType.GROUP,
+    ) -> None:
         self.group = group
+        self._key_type = key_type
+        kind = "group" if key_type is CoordinatorType.GROUP else "transactional id"
+        self._about = f"{kind} {group}"
         self._cluster = cluster
         self._node_id: int | None = None
         config = cluster.config
@@ -44,7 +64,7 @@ class GroupCoordinator:
 
     def warn(self, error: ClientError) -> None:
         """Log a trouble that goes on by itself."""
-        self._cluster.warn("group %s: %s; trying again", self.group, error)
+        self._cluster.warn("%s; trying again", naming(self._about, error))
 
     async def ask(self, request: Any, timeout_s: float | None = None) -> Any:
         """Send a request once and return the answer, with whatever error it carries.
@@ -63,7 +83,7 @@ class GroupCoordinator:
             raise
 
     async def _find(self, timeout_s: float) -> int:
-        request = FindCoordinatorRequest([self.group])
+        request = FindCoordinatorRequest([self.group], self._key_type)
         response: FindCoordinatorResponse = await self._cluster.request(request, timeout_s)
         found: Coordinator = response.coordinators[0]
         if found.error is not ErrorCode.NONE:
@@ -77,7 +97,7 @@ class GroupCoordinator:
             self.forget()
         if code is ErrorCode.FENCED_INSTANCE_ID and message is None:
             message = "another consumer has joined under the same group_instance_id"
-        return broker_error(code, message, f"group {self.group}")
+        return broker_error(code, message, self._about)
 
     async def retry(self, request: Any, timeout_s: float) -> Any:
         """Like ``ask``, but again while there is no answer and time is left.
@@ -96,3 +116,23 @@ class GroupCoordinator:
                 if not error.retriable or loop.time() + pause_s >= deadline_s:
                     raise
             await asyncio.sleep(pause_s)
+
+
+async def patiently(
+    cluster: Cluster, ask: Callable[[], Awaitable[_AnswerT]], timeout_s: float
+) -> _AnswerT:
+    """Ask again while something is being read after a start or carried out, or moves."""
+    config = cluster.config
+    backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await ask()
+        except BrokerError as error:
+            pause_s = backoff.delay_s(attempt)
+            if error.code not in _PASSING or loop.time() + pause_s >= deadline_s:
+                raise
+        await asyncio.sleep(pause_s)

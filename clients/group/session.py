@@ -14,7 +14,7 @@ from seglog.clients.group.heartbeats import Heartbeats
 from seglog.clients.group.membership import Membership
 from seglog.clients.group.steps import Step, StepKind
 from seglog.clients.group.topics import SubscribedTopics, Wanted
-from seglog.clients.models import OffsetAndMetadata
+from seglog.clients.models import GroupMetadata, OffsetAndMetadata
 from seglog.clients.tasks import TaskSet
 from seglog.protocol.types import TopicPartition
 
@@ -183,6 +183,13 @@ class GroupSession:
             self._membership.finish(step)
 
     # Offsets.
+
+    def metadata(self) -> GroupMetadata:
+        """As whom this consumer commits; raises ``CommitFailedError`` where that is nobody."""
+        assert self._config.group is not None
+        if self._membership is None:
+            return GroupMetadata(self._config.group)
+        return GroupMetadata(self._config.group, *self._membership.standing())
 
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
         """Store offsets; raises what ``OffsetCommits.commit`` does."""

@@ -31,6 +31,7 @@ def encode(batch: ProducerBatch, config: ProducerConfig, identity: ProducerIdent
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=batch.base_sequence,
+            is_transactional=identity.is_transactional,
         )
     except BaseException:
         if is_new:

@@ -68,10 +68,13 @@ class ProducerIdentity:
 
     Args:
         is_idempotent: whether batches are numbered.
+        is_transactional: whether they are sent in transactions: then nothing is numbered anew, and
+            the series of all partitions begin together.
     """
 
-    def __init__(self, *, is_idempotent: bool = False) -> None:
+    def __init__(self, *, is_idempotent: bool = False, is_transactional: bool = False) -> None:
         self.is_idempotent = is_idempotent
+        self.is_transactional = is_transactional
         self.producer_id = NO_PRODUCER_ID
         self.epoch = NO_PRODUCER_EPOCH
         self._series: dict[TopicPartition, Series] = {}
@@ -85,6 +88,11 @@ class ProducerIdentity:
         """Use an id that the broker gave; series that were begun go on under theirs."""
         self.producer_id = producer_id
         self.epoch = epoch
+
+    def restart(self, producer_id: int, epoch: int) -> None:
+        """Use an id and epoch that the broker gave for new series of all partitions."""
+        self.assume(producer_id, epoch)
+        self._series.clear()
 
     def forget(self) -> None:
         """Use the present id for no new series: another is needed."""
@@ -141,6 +149,8 @@ class ProducerIdentity:
         """
         if not is_first:
             return Verdict.WAIT
+        if self.is_transactional:
+            return Verdict.FAIL
         series = self.series_of(batch.partition)
         series.must_renew = True
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:

@@ -5,9 +5,10 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ProducerConfig, ProducerOptions, make_config
@@ -18,14 +19,21 @@ from seglog.clients.errors import (
     ConfigurationError,
     FlushTimeoutError,
     RecordsDroppedError,
+    TransactionAbortedError,
+    TransactionStateError,
 )
-from seglog.clients.models import RecordMetadata
+from seglog.clients.models import GroupMetadata, OffsetAndMetadata, RecordMetadata
 from seglog.clients.producer.accumulator import Progress, RecordAccumulator, Target
 from seglog.clients.producer.batch import Outcome, ProducerBatch
 from seglog.clients.producer.futures import AsyncBulkFuture, AsyncDeliveryFuture, BulkDelivery
 from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
 from seglog.clients.producer.sender import Sender
+
+if TYPE_CHECKING:
+    # Who sends outside of transactions must not pay for them.
+    from seglog.clients.offsets import ByPartition
+    from seglog.clients.producer.transactions import HasGroup, Transactions
 
 _logger = logging.getLogger("seglog.clients")
 RECORDS_PER_TURN: Final = 1000
@@ -38,6 +46,9 @@ class AsyncProducer:
     Records of one partition keep the order in which they were sent, also when requests fail and
     are tried again, and each is stored once (see ``enable_idempotence``).
     Use it as ``async with``, or call ``start`` and ``close``.
+
+    With ``transactional_id`` everything is sent in transactions: ``async with
+    producer.transaction()``, or ``begin_transaction`` and ``commit_transaction``.
 
     Args:
         bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
@@ -55,24 +66,45 @@ class AsyncProducer:
         self.accumulator = RecordAccumulator(
             self.config, time.monotonic, time.time_ns, self._wake_sender
         )
-        self._identity = ProducerIdentity(is_idempotent=self.config.is_idempotent)
+        self._identity = ProducerIdentity(
+            is_idempotent=self.config.is_idempotent,
+            is_transactional=self.config.transactional_id is not None,
+        )
+        self._transactions = self._make_transactions()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._sender: Sender | None = None
         self._refusal = ""
 
+    def _make_transactions(self) -> "Transactions | None":
+        if self.config.transactional_id is None:
+            return None
+        from seglog.clients.producer.transactions import Transactions
+
+        return Transactions(
+            self.config, self.cluster, self._identity, self.accumulator, self._wake_sender
+        )
+
     async def start(self) -> Self:
-        """Connect; idempotent.
+        """Connect, and take over the transactional id if there is one; idempotent.
 
         Raises:
             BrokerUnreachableError: none of the bootstrap servers answers; names host and port.
+            BrokerError: the broker does not give the transactional id.
         """
         await self.cluster.start()
         if self._sender is None:
+            if self._transactions is not None:
+                await self._transactions.own()
             self._loop = asyncio.get_running_loop()
             self._thread_id = threading.get_ident()
             self._sender = Sender(
-                self.config, self.cluster, self.accumulator, self._identity, time.monotonic
+                self.config,
+                self.cluster,
+                self.accumulator,
+                self._identity,
+                time.monotonic,
+                self._transactions,
             )
             self.cluster.add_listener(self._sender.wake)
             sending = self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
@@ -123,6 +155,8 @@ class AsyncProducer:
             UnknownTopicOrPartitionError, MetadataTimeoutError: no such topic.
             RecordTooLargeError: the record is over ``max_request_bytes``.
             ConfigurationError: an argument of the wrong type, or no such partition.
+            TransactionStateError, TransactionAbortedError: with a transactional id, where no
+                transaction is open or the one that is has failed.
         """
         record, size = measured_record(key, value, timestamp_ms, headers, time.time_ns)
         target = self.known_target(topic, partition) or await self.find_target(topic, partition)
@@ -221,11 +255,105 @@ class AsyncProducer:
             raise FlushTimeoutError(f"{waiting} records not acknowledged within {timeout} s")
         self.raise_unseen_error()
 
+    # Transactions.
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on is part of it.
+
+        Raises:
+            TransactionStateError: one is open, or the producer has no transactional id.
+            ProducerFencedError: another producer has taken the transactional id over.
+        """
+        await self._in_transactions().begin()
+
+    async def commit_transaction(self) -> None:
+        """Wait for everything that was sent, then commit it with the offsets: all or nothing.
+
+        Where it ends with a time-out or a lost connection the commit may have been done; call it
+        again to find out.
+
+        Raises:
+            TransactionAbortedError: something in the transaction has failed: abort it.
+            TransactionStateError: no transaction is open.
+            ProducerFencedError: another producer has taken the transactional id over, or the
+                transaction took longer than ``transaction_timeout_ms``.
+            ClientTimeoutError, BrokerConnectionError: no answer within ``max_block_ms``.
+        """
+        await self._in_transactions().commit()
+
+    async def abort_transaction(self) -> None:
+        """End the transaction without effect; records that have not left yet never do.
+
+        Raises:
+            TransactionStateError: no transaction is open, or it is being committed.
+            ProducerFencedError: another producer has taken the transactional id over.
+            ClientTimeoutError, BrokerConnectionError: no answer within ``max_block_ms``; call it
+                again.
+        """
+        await self._in_transactions().abort()
+        self._forget_errors()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: "ByPartition[int | OffsetAndMetadata]",
+        group: "str | GroupMetadata | HasGroup",
+    ) -> None:
+        """Commit how far a group has come, together with the transaction.
+
+        Args:
+            offsets: of each partition the offset of the next record to read; ``positions()`` of a
+                consumer, for example.
+            group: the consumer, which has to have ``auto_commit=False``; what its
+                ``group_metadata()`` returns; or the name of a group without members.
+
+        Raises:
+            CommitFailedError: the consumer is no member of its group (any more).
+            OffsetCommitError: some offsets are refused.
+            TransactionStateError: no transaction is open.
+            ClientError: anything else; the transaction can then only be aborted.
+        """
+        await self._in_transactions().send_offsets(offsets, group)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction around a block: committed at its end, aborted if it raises."""
+        await self.begin_transaction()
+        try:
+            yield
+        except BaseException:
+            await self._give_up()
+            raise
+        try:
+            await self.commit_transaction()
+        except TransactionAbortedError:
+            await self._give_up()
+            raise
+
+    async def _give_up(self) -> None:
+        await self._in_transactions().give_up()
+        self._forget_errors()
+
+    def _forget_errors(self) -> None:
+        """The errors of records went with their transaction."""
+        if self._sender is not None:
+            self._sender.failed = []
+
+    def _in_transactions(self) -> "Transactions":
+        if self._transactions is None:
+            raise TransactionStateError("the producer has no transactional_id")
+        if self._refusal:
+            raise ClientClosedError(self._refusal)
+        if self._sender is None:
+            raise ClientClosedError("the producer is not started")
+        return self._transactions
+
     async def close(
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - more than giving up happens then
     ) -> int:
         """Send what is in the buffer, then disconnect; idempotent.
+
+        A transaction that is open is aborted.
 
         Args:
             timeout: seconds to wait for acknowledgements; None waits until the delivery timeout
@@ -234,6 +362,8 @@ class AsyncProducer:
         Returns:
             How many records were dropped: in the buffer, but never acknowledged.
         """
+        if self._transactions is not None and self._sender is not None and not self._refusal:
+            await self._transactions.abandon(timeout)
         self.refuse("the producer is closed")
         self.accumulator.close()
         batches = self.accumulator.pending()
@@ -283,6 +413,8 @@ class AsyncProducer:
             raise ClientClosedError(self._refusal)
         if self._sender is None:
             raise ClientClosedError("the producer is not started")
+        if self._transactions is not None:
+            self._transactions.check_open()
         if type(topic) is not str:
             raise ConfigurationError(f"topic {topic!r}: expected a string")
         if partition is not None and type(partition) is not int:

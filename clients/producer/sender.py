@@ -7,7 +7,7 @@ an idempotent ``ProducerIdentity`` several batches of a partition are under way 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ProducerConfig
@@ -37,6 +37,10 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.types import NO_OFFSET, Acks, TopicPartition
 
+if TYPE_CHECKING:
+    # Who sends outside of transactions must not pay for them.
+    from seglog.clients.producer.transactions import Transactions
+
 _FAILURES_KEPT: Final = 1000
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _PERHAPS_STORED: Final = frozenset(
@@ -61,6 +65,7 @@ class Sender:
         identity: numbers the batches of an idempotent producer.
         clock: seconds, monotonic; that of the accumulator. The loop's own time is not fine enough:
             uvloop counts whole milliseconds.
+        transactions: in which batches are sent, if they are.
     """
 
     def __init__(
@@ -70,11 +75,13 @@ class Sender:
         accumulator: RecordAccumulator,
         identity: ProducerIdentity,
         clock: Callable[[], float],
+        transactions: "Transactions | None" = None,
     ) -> None:
         self._config = config
         self._cluster = cluster
         self._accumulator = accumulator
         self._identity = identity
+        self._transactions = transactions
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
@@ -130,6 +137,8 @@ class Sender:
     def give_up(self, batch: ProducerBatch, error: ClientError) -> None:
         """Fail the records of a batch."""
         self._identity.given_up(batch)
+        if self._transactions is not None:
+            error = self._transactions.failed(error)
         self._accumulator.finish(batch, Outcome(error=error))
         self._note_failure(batch)
         self._cluster.warn("producer: %s", naming(batch.partition, error))
@@ -270,6 +279,9 @@ class Sender:
         except (RecordError, ValueError) as error:
             self.give_up(batch, ConfigurationError(f"{batch.partition}: {error}"))
             return False
+        if self._transactions is not None:
+            # Once it is numbered the next transaction has to have another epoch.
+            self._transactions.has_written = True
         return True
 
     # One request.
@@ -310,6 +322,7 @@ class Sender:
                 for batch in batches
                 if batch.encoded is not None
             ],
+            transactional_id=self._config.transactional_id,
         )
         # Locks are fair: the requests of a leader are written in the order of their tasks.
         turn = self._turns.setdefault(leader, asyncio.Lock())
