@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
 
+from seglog.broker.storage.errors import MissingFileError
 from seglog.config.log_config import LogConfig
 
 
@@ -28,7 +29,9 @@ class RetentionCandidate(Protocol):
     @property
     def size_bytes(self) -> int: ...
     @property
-    def largest_timestamp_ms(self) -> int: ...
+    def largest_timestamp_ms(self) -> int:
+        """Raises ``MissingFileError`` where that takes a file which is gone."""
+        ...
 
 
 class RetentionBounds(NamedTuple):
@@ -115,13 +118,20 @@ def _skip_over_age(
 ) -> None:
     if retention_ms < 0:
         return
+    undecided: list[tuple[Segment, DeletionReason]] = []
     for index in range(position, len(segments)):
         segment = segments[index]
         is_empty_active = index + 1 == len(segments) and segment.size_bytes == 0
-        if (
-            is_empty_active
-            or _upper_bound(segments, index, bounds) > bounds.high_watermark
-            or now_ms - segment.largest_timestamp_ms <= retention_ms
-        ):
+        if is_empty_active or _upper_bound(segments, index, bounds) > bounds.high_watermark:
             return
-        found.append((segment, DeletionReason.TIME))
+        undecided.append((segment, DeletionReason.TIME))
+        try:
+            age_ms = now_ms - segment.largest_timestamp_ms
+        except MissingFileError:
+            # Somebody has removed the file. It is no younger than what follows, and goes with that;
+            # else it would keep everything behind it until a restart.
+            continue
+        if age_ms <= retention_ms:
+            return
+        found += undecided
+        undecided.clear()

@@ -14,10 +14,10 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import MissingFileError, StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
-from seglog.protocol.types import TopicPartition
+from seglog.protocol.types import NO_TIMESTAMP, TopicPartition
 
 TOTAL_REASON: Final = "retention.bytes.total"
 
@@ -135,6 +135,8 @@ class RetentionPlan:
             deletion = PlannedDeletion(log, segment, reason)
             try:
                 largest_timestamp_ms = segment.largest_timestamp_ms
+            except MissingFileError:
+                largest_timestamp_ms = NO_TIMESTAMP  # it counts, and holds nothing any more
             except StorageError as error:
                 self.failures[log] = error
                 return
@@ -157,4 +159,8 @@ def may_have_deletable(log: Log, now_ms: int) -> bool:
         return False
     if config.retention_bytes >= 0 and log.segment_bytes_total > config.retention_bytes:
         return True
-    return config.retention_ms >= 0 and now_ms - first.largest_timestamp_ms > config.retention_ms
+    try:
+        age_ms = now_ms - first.largest_timestamp_ms
+    except MissingFileError:
+        return True  # those behind it have to be asked
+    return config.retention_ms >= 0 and age_ms > config.retention_ms

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from seglog.broker.storage.errors import MissingFileError
 from seglog.broker.storage.retention import DeletionReason, RetentionBounds, deletable_segments
 from seglog.config.log_config import LogConfig
 
@@ -119,3 +120,30 @@ def test_compact_only_and_empty_policy_delete_below_the_log_start_alone() -> Non
         assert decide(four_segments(age_ms=5000), config, log_start=10) == [
             (0, DeletionReason.LOG_START)
         ]
+
+
+class GoneSegment(Segment):
+    """One whose file somebody has removed, before its time was ever asked for."""
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        raise MissingFileError("look at", "0.log", "No such file or directory")
+
+    @largest_timestamp_ms.setter
+    def largest_timestamp_ms(self, value: int) -> None:
+        """It is not known."""
+
+
+def test_segment_whose_file_is_gone_keeps_all_others() -> None:
+    """RET-16: the size rule does not need its time; by age it goes with what follows it."""
+    by_age = replace(KEEP_FOREVER, retention_ms=1000)
+    segments = four_segments(age_ms=5000)
+    segments[0] = GoneSegment(0, 100)
+    segments[2].largest_timestamp_ms = NOW_MS
+    assert decide(segments, by_age) == [(0, DeletionReason.TIME), (10, DeletionReason.TIME)]
+    segments[1].largest_timestamp_ms = NOW_MS
+    assert decide(segments, by_age) == []
+    by_both = replace(by_age, retention_bytes=300)
+    assert decide(segments, by_both) == [(0, DeletionReason.SIZE)]
+    segments[1] = GoneSegment(10, 100)
+    assert decide(segments, by_both) == [(0, DeletionReason.SIZE)]
