@@ -31,6 +31,7 @@ from seglog.broker.metrics.network_families import (
     traffic_families,
 )
 from seglog.broker.metrics.process_families import disk_families
+from seglog.broker.metrics.transaction_families import transaction_source
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.status import BrokerStatus
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
@@ -137,6 +138,7 @@ def sources_of(
         _network_source(network, services, load),
         _services_source(services),
         coordination_source(coordination, services),
+        transaction_source(coordination.transactions, services),
     ]
 
 

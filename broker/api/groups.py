@@ -1,13 +1,15 @@
 """Looking for coordinators, and what tools ask about groups: lists, descriptions, deletion."""
 
+import asyncio
 from typing import Final
 
-from seglog.broker.api.context import RequestContext
+from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.group import ClassicGroup
 from seglog.broker.coordinator.group_coordinator import GroupCoordinator
 from seglog.broker.coordinator.group_state import GroupState
 from seglog.broker.coordinator.groups import GroupTable
+from seglog.broker.coordinator.offset_store import coordinator_error
 from seglog.broker.errors import RequestError, describe_error
 from seglog.protocol.api import (
     AUTHORIZED_OPERATIONS_NOT_REQUESTED,
@@ -36,11 +38,7 @@ ALL_GROUP_OPERATIONS: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 
 
 class FindCoordinatorOperation:
-    """Answers find-coordinator requests: the only broker coordinates everything.
-
-    It is named for transactions as well, so that a transactional producer reaches InitProducerId
-    and learns there that there are no transactions.
-    """
+    """Answers find-coordinator requests: the only broker coordinates groups and transactions."""
 
     __slots__ = ("_services",)
 
@@ -56,7 +54,10 @@ class FindCoordinatorOperation:
             return FindCoordinatorResponse(
                 [Coordinator(key, node_id, context.host, context.port) for key in request.keys]
             )
-        message = f"this broker coordinates groups, not keys of type {int(request.key_type)}"
+        message = (
+            f"this broker coordinates groups and transactions, not keys of type "
+            f"{int(request.key_type)}"
+        )
         return FindCoordinatorResponse(
             [
                 Coordinator(key, error=ErrorCode.INVALID_REQUEST, error_message=message)
@@ -156,21 +157,46 @@ def _describe_members(membership: ClassicGroup, *, is_stable: bool) -> list[Grou
 class DeleteGroupsOperation:
     """Answers delete-groups requests."""
 
-    __slots__ = ("_coordinator",)
+    __slots__ = ("_coordinator", "_services")
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
+    def __init__(self, services: Services, coordinator: GroupCoordinator) -> None:
+        self._services = services
         self._coordinator = coordinator
 
     def handle(
         self, request: DeleteGroupsRequest, _context: RequestContext
-    ) -> DeleteGroupsResponse:
-        """Delete every group that has no members; each has its own result."""
+    ) -> DeleteGroupsResponse | Pending[DeleteGroupsResponse]:
+        """Delete every group that has no members; each has its own result.
+
+        The answer waits for the disk where commits do.
+        """
         results = []
+        waiting: list[tuple[DeleteGroupResult, asyncio.Future[None]]] = []
         for group_id in request.group_ids:
             result = DeleteGroupResult(group_id)
             results.append(result)
             try:
-                self._coordinator.delete(group_id)
+                acknowledgement = self._coordinator.delete(group_id)
             except SeglogError as error:
                 result.error, result.error_message = describe_error(error)
-        return DeleteGroupsResponse(results)
+                continue
+            if acknowledgement is not None:
+                waiting.append((result, acknowledgement))
+        response = DeleteGroupsResponse(results)
+        if not waiting:
+            return response
+        return self._services.begin(_when_deleted(response, waiting), holds_input=False)
+
+
+async def _when_deleted(
+    response: DeleteGroupsResponse,
+    waiting: "list[tuple[DeleteGroupResult, asyncio.Future[None]]]",
+) -> DeleteGroupsResponse:
+    for result, acknowledgement in waiting:
+        try:
+            # Others may wait for the same sync.
+            await asyncio.shield(acknowledgement)
+        except SeglogError as error:
+            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            result.error, result.error_message = refusal.code, refusal.message
+    return response

@@ -13,7 +13,13 @@ from typing import Final
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.topic_reading import read_partition
 from seglog.broker.coordinator.transaction_replay import TransactionReplay
-from seglog.broker.coordinator.transaction_state import PREPARED, Place, TransactionMetadata
+from seglog.broker.coordinator.transaction_state import (
+    AT_REST,
+    PREPARED,
+    Place,
+    TransactionMetadata,
+    TransactionState,
+)
 from seglog.broker.coordinator.transaction_store import TRANSACTION_TOPIC, TransactionStore
 from seglog.broker.errors import RequestError
 from seglog.broker.storage.errors import StorageError
@@ -145,6 +151,24 @@ class TransactionTable:
     def remove(self, transaction: Transaction) -> None:
         """Forget a transactional id."""
         del self._transactions[transaction.metadata.transactional_id]
+
+    def counts(self) -> dict[TransactionState, int]:
+        """How many transactional ids are in each state."""
+        counts = dict.fromkeys(TransactionState, 0)
+        for each in self._transactions.values():
+            counts[each.metadata.state] += 1
+        return counts
+
+    def oldest_start_ms(self) -> int | None:
+        """When the oldest transaction that is not completed began, None if all are."""
+        return min(
+            (
+                each.metadata.started_ms
+                for each in self._transactions.values()
+                if each.metadata.state not in AT_REST
+            ),
+            default=None,
+        )
 
     def highest_producer_id(self) -> int:
         """The highest producer id that is known here, -1 if there is none."""
