@@ -88,7 +88,7 @@ class Coordination:
             (api.OffsetDeleteRequest, offsets.delete),
             (api.ListGroupsRequest, ListGroupsOperation(self.groups).handle),
             (api.DescribeGroupsRequest, DescribeGroupsOperation(self.groups).handle),
-            (api.DeleteGroupsRequest, DeleteGroupsOperation(coordinator).handle),
+            (api.DeleteGroupsRequest, DeleteGroupsOperation(services, coordinator).handle),
             (api.TxnOffsetCommitRequest, offsets.transactional_commit),
             (api.DescribeProducersRequest, DescribeProducersOperation(services).handle),
         ):

@@ -162,8 +162,11 @@ class GroupCoordinator:
                 self._carry_out(group, outcome)
         return LeaveGroupResponse(results)
 
-    def delete(self, group_id: str) -> None:
+    def delete(self, group_id: str) -> "asyncio.Future[None] | None":
         """Remove a group that has no members, with its offsets.
+
+        Returns:
+            What an acknowledgement has to wait for, None if it may be given at once.
 
         Raises:
             RequestError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, or it could not be written.
@@ -175,11 +178,12 @@ class GroupCoordinator:
             raise RequestError(
                 ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members, its state is {state}"
             )
-        self.drop(group)
+        acknowledgement = self.drop(group)
         self._table.counters.deleted_offsets += len(group.offsets)
+        return acknowledgement
 
-    def drop(self, group: Group) -> None:
-        """Remove an empty group with all that the log has of it.
+    def drop(self, group: Group) -> "asyncio.Future[None] | None":
+        """Remove an empty group with all that the log has of it; returns as ``delete`` does.
 
         Raises:
             RequestError: it could not be written; the group stays.
@@ -187,13 +191,15 @@ class GroupCoordinator:
         records = [offset_tombstone(group.group_id, place) for place in group.places]
         if group.membership.generation > 0:
             records.append(group_tombstone(group.group_id))
+        acknowledgement = None
         if records and self._store.exists:
             try:
-                self._store.append_all(group.group_id, records)
+                acknowledgement = self._store.append_all(group.group_id, records)
             except SeglogError as error:
                 raise coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR) from error
         group.membership.die(self._table.now())
         self._table.remove(group)
+        return acknowledgement
 
     # ---- life cycle
 

@@ -348,17 +348,21 @@ class GroupTable:
             )
             _drop_places(group, places)
 
-    def forget_offsets(self, group: Group, places: list[Place]) -> None:
+    def forget_offsets(self, group: Group, places: list[Place]) -> "asyncio.Future[None] | None":
         """Take offsets out of a group, in the log first.
+
+        Returns:
+            What an acknowledgement has to wait for, None if it may be given at once.
 
         Raises:
             RequestError, RecordError, StorageError: that is not possible now; they stay.
         """
         if not places:
-            return
+            return None
         records = [offset_tombstone(group.group_id, place) for place in places]
-        self._store.append_all(group.group_id, records)
+        acknowledgement = self._store.append_all(group.group_id, records)
         _drop_places(group, places)
+        return acknowledgement
 
 
 def _drop_places(group: Group, places: list[Place]) -> None:

@@ -127,13 +127,18 @@ class InternalTopic:
         info = partition.append(memoryview(batch), Acks.ALL, now_ms, AppendOrigin.COORDINATOR)
         return partition.acknowledgement(info, Acks.ALL)
 
-    def append_all(self, key: str, records: Sequence[StoredRecord]) -> None:
-        """Append as many records as there may be, in several batches if need be; raises likewise.
+    def append_all(
+        self, key: str, records: Sequence[StoredRecord]
+    ) -> "asyncio.Future[None] | None":
+        """Append as many records as there may be, in several batches if need be.
 
-        For what nobody waits for: deletions, whose loss a later check makes good.
+        Returns and raises as ``append`` does, but what was written before an error stays.
         """
+        acknowledgement = None
         for run in split_by_size(records, self.batch_bytes_max(key)):
-            self.append(key, run)
+            # That of the last batch is that of all: they are in one partition.
+            acknowledgement = self.append(key, run) or acknowledgement
+        return acknowledgement
 
     # ---- making the topic
 

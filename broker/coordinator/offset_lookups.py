@@ -1,6 +1,8 @@
 """OffsetLookups: what is committed, and its deletion on request."""
 
-from seglog.broker.api.context import RequestContext
+import asyncio
+
+from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.group_records import CommittedOffset
 from seglog.broker.coordinator.group_state import GroupState
@@ -85,8 +87,8 @@ class OffsetLookups:
 
     def delete(
         self, request: OffsetDeleteRequest, _context: RequestContext
-    ) -> OffsetDeleteResponse:
-        """Answers OffsetDelete: only what no member reads may go."""
+    ) -> OffsetDeleteResponse | Pending[OffsetDeleteResponse]:
+        """Answers OffsetDelete: only what no member reads may go, as durably as it was stored."""
         results = [OffsetDeleteResult(*place) for place in request.partitions]
         try:
             self._table.check(request.group_id, may_be_nameless=True)
@@ -105,13 +107,15 @@ class OffsetLookups:
             elif place in group.offsets or place in group.pending:
                 doomed.append(place)
         try:
-            self._table.forget_offsets(group, doomed)
+            acknowledgement = self._table.forget_offsets(group, doomed)
         except SeglogError as error:
             # Said to be gone, they would be back after a restart.
             refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
             return OffsetDeleteResponse([], refusal.code)
         self._table.counters.deleted_offsets += len(doomed)
-        return OffsetDeleteResponse(results)
+        if acknowledgement is None:
+            return OffsetDeleteResponse(results)
+        return self._services.begin(_when_forgotten(results, acknowledgement), holds_input=False)
 
     def _topics_in_use(self, group: Group) -> frozenset[str] | None:
         """The topics that members read; None if it may be any.
@@ -156,3 +160,15 @@ def _offset_result(entry: OffsetFetchPartition, committed: CommittedOffset) -> O
         committed.metadata,
         topic_id=entry.topic_id,
     )
+
+
+async def _when_forgotten(
+    results: list[OffsetDeleteResult], acknowledgement: "asyncio.Future[None]"
+) -> OffsetDeleteResponse:
+    try:
+        # Others may wait for the same sync.
+        await asyncio.shield(acknowledgement)
+    except SeglogError as error:
+        refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return OffsetDeleteResponse([], refusal.code)
+    return OffsetDeleteResponse(results)

@@ -8,6 +8,7 @@ from seglog.broker.coordinator.coordination import OFFSET_EXPIRY_TASK
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
 from seglog.broker.storage.files import OsFileSystem
 from seglog.protocol.api import (
+    DeleteGroupsRequest,
     OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -163,7 +164,7 @@ async def test_a_commit_is_no_sign_of_life(broker: GroupBroker) -> None:
 
 
 async def test_durable_commits_are_answered_before_they_are_on_disk(tmp_path: Path) -> None:
-    """flush.messages=1: an acknowledged commit is as durable as an acknowledged record."""
+    """flush.messages=1: what is acknowledged is as durable as a record, deletions as well."""
     broker = await GroupBroker.start(tmp_path, {"log.flush.interval.messages": "1"})
     await broker.parts.create_topic("t", 1)
     joined = await broker.only_member()
@@ -171,7 +172,16 @@ async def test_durable_commits_are_answered_before_they_are_on_disk(tmp_path: Pa
     partition = broker.parts.partition(
         "__consumer_offsets", broker.coordination._store.partition_of("g")
     )
-    assert partition.log.offsets.recovery_point == partition.log.offsets.log_end == 2
+    offsets = partition.log.offsets
+    assert offsets.recovery_point == offsets.log_end == 2
+    await broker.leave(joined.member_id)
+    assert await delete(broker, P0) == ["NONE", "NONE"]
+    assert offsets.recovery_point == offsets.log_end
+    end = offsets.log_end
+    await broker.commit({P0: 5})
+    (deleted,) = (await broker.ask(DeleteGroupsRequest(["g"]))).groups
+    assert deleted.error == NONE
+    assert offsets.recovery_point == offsets.log_end > end + 1
     await broker.stop()
 
 
