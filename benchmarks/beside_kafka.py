@@ -1,16 +1,23 @@
 """The same clients against Apache Kafka and against seglog, in turns, on one machine in one run.
 
-librdkafka (confluent-kafka) sends and reads as much as it can, then at a fixed rate, where latency
-counts from the moment at which a record was to be sent; and Kafka's own performance tools do the
-same with the Java client. Where Kafka is not to be had (Java, Maven and Maven Central), seglog is
-measured alone.
+librdkafka sends and reads as much as it can, in Python (confluent-kafka) and, where reading is
+less work for the client, in kcat; then at a fixed rate, where latency counts from the moment at
+which a record was to be sent. Kafka's own performance tools do the same with the Java client. Where
+the client is what is slow, the processor time that the server took tells the two apart. Where Kafka
+is not to be had (Java, Maven and Maven Central), seglog is measured alone.
+
+Both have the same settings, a fresh folder on the same disk and a warm-up; which of them comes
+first changes from round to round. Kafka is started with the options of its own script.
 
 Aims: ahead of Kafka on every figure.
 """
 
 import multiprocessing
+import os
 import re
+import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,13 +38,25 @@ from support.foreign.shape import UnavailableError
 
 ROUNDS: Final = 3
 CONFIGS: Final = {"log.retention.ms": -1, "group.initial.rebalance.delay.ms": 0}
-SIZES: Final = {100: 1_000_000, 1000: 300_000}
+KAFKA_JAVA: Final = (
+    "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+)  # fmt: skip
+"""What ``kafka-server-start.sh`` gives to Java."""
+SIZES: Final = {100: 2_000_000, 1000: 600_000}
 """Bytes of a value, and how many are sent."""
+WARM_UP_RECORDS: Final = 1_000_000
+READS: Final = 3
 RATES: Final = (1_000, 10_000)
 RATE_SECONDS: Final = 10
 WARM_UP_SECONDS: Final = 3
 TOOL_RECORDS: Final = 1_000_000
 PRODUCER: Final = {"linger.ms": 5, "batch.size": 131072, "acks": "all", "compression.type": "none"}
+CONSUMER: Final = {
+    "max.partition.fetch.bytes": 10_485_760,
+    # By itself it rests for a second when it has 100,000 records in hand.
+    "queued.min.messages": 1_000_000,
+}
 _STAMP: Final = struct.Struct(">d")
 
 
@@ -52,14 +71,17 @@ class Server(Protocol):
 
 def run(report: Report) -> None:
     """Measure both, one after the other, several times."""
+    names = ["seglog", f"Kafka {KAFKA_VERSION}"]
     for number in range(ROUNDS):
-        for name in ("seglog", f"Kafka {KAFKA_VERSION}"):
+        for name in names:
+            os.sync()
             try:
                 with _server(name) as server:
                     print(f" {name}, round {number + 1}", flush=True)
                     _measure(report, name, server)
             except UnavailableError as error:
                 print(f" {name} is not to be had: {error}", flush=True)
+        names.reverse()
     _compare(report)
 
 
@@ -70,20 +92,18 @@ def _server(name: str) -> Iterator[Server]:
             with running_broker(configs=CONFIGS, folder=folder) as broker:
                 yield broker
         else:
-            with running_kafka(Path(folder), CONFIGS) as kafka:
+            with running_kafka(Path(folder), CONFIGS, java_options=KAFKA_JAVA) as kafka:
                 yield kafka
 
 
 def _measure(report: Report, name: str, server: Server) -> None:
     address = server.address
-    _produce(address, "warm-up", 200_000, 100)
-    _consume(address, "warm-up", 200_000)
+    _produce(address, "warm-up", WARM_UP_RECORDS, 100)
+    for _ in range(READS):
+        _consume(address, "warm-up", WARM_UP_RECORDS)
+    began, _resident_bytes = _usage(server.process_id)
     for size, count in SIZES.items():
-        topic = f"size-{size}"
-        seconds = _produce(address, topic, count, size)
-        report.figure(f"produce, {size} B, {name}", "records/s", count / seconds)
-        seconds = _consume(address, topic, count)
-        report.figure(f"fetch, {size} B, {name}", "records/s", count / seconds)
+        _measure_size(report, f"{size} B, {name}", server, size, count)
     _java_tools(report, name, address)
     for rate in RATES:
         latencies = _latencies(address, f"rate-{rate}", rate)
@@ -93,8 +113,29 @@ def _measure(report: Report, name: str, server: Server) -> None:
                 f"latency p{share * 100:g} at {rate:,}/s, {name}", "ms", value, lower_is_better=True
             )
     cpu_seconds, resident_bytes = _usage(server.process_id)
-    report.figure(f"CPU of the server, {name}", "s", cpu_seconds, lower_is_better=True)
+    report.figure(
+        f"CPU of the server after warm-up, {name}", "s", cpu_seconds - began, lower_is_better=True
+    )
     report.figure(f"memory, {name}", "MiB", resident_bytes / 2**20, lower_is_better=True)
+
+
+def _measure_size(report: Report, title: str, server: Server, size: int, count: int) -> None:
+    """Write a topic, read it several times; what the server spends on a million records."""
+    address, topic = server.address, f"size-{size}"
+    began, _resident_bytes = _usage(server.process_id)
+    report.figure(f"produce, {title}", "records/s", count / _produce(address, topic, count, size))
+    written, _resident_bytes = _usage(server.process_id)
+    for _ in range(READS):
+        report.figure(f"fetch, {title}", "records/s", count / _consume(address, topic, count))
+    for _ in range(READS if shutil.which("kcat") else 0):
+        report.figure(f"fetch by kcat, {title}", "records/s", count / _kcat(address, topic, count))
+    read, _resident_bytes = _usage(server.process_id)
+    reads = READS * (2 if shutil.which("kcat") else 1)
+    for what, seconds in (("produce", written - began), ("fetch", (read - written) / reads)):
+        report.figure(
+            f"CPU of the server to {what} a million, {title}", "s", seconds / count * 1e6,
+            lower_is_better=True,
+        )  # fmt: skip
 
 
 def _create(address: str, topic: str) -> None:
@@ -139,20 +180,36 @@ def _consume(address: str, topic: str, count: int) -> float:
             "bootstrap.servers": address,
             "group.id": "readers",
             "enable.auto.commit": False,
-            "max.partition.fetch.bytes": 10_485_760,
-            # By itself it rests for a second when it has 100,000 records in hand.
-            "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 5,
+            **CONSUMER,
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = len(consumer.consume(1, timeout=30))
     started = time.perf_counter()
     while found < count:
-        found += len(consumer.consume(10_000, timeout=1))
+        # Never more than there is: it would wait for them until its time is up.
+        found += len(consumer.consume(min(10_000, count - found), timeout=1))
     seconds = time.perf_counter() - started
     consumer.close()
     return seconds
+
+
+def _kcat(address: str, topic: str, count: int) -> float:
+    """Seconds that kcat takes, less what it takes for one record."""
+    return _run_kcat(address, topic, count) - _run_kcat(address, topic, 1)
+
+
+def _run_kcat(address: str, topic: str, count: int) -> float:
+    """Seconds from its start to its end."""
+    settings = [word for key, value in CONSUMER.items() for word in ("-X", f"{key}={value}")]
+    command = [
+        "kcat", "-C", "-q", "-b", address, "-t", topic, "-p", "0", "-o", "beginning",
+        "-c", str(count), "-f", "", *settings,
+    ]  # fmt: skip
+    started = time.perf_counter()
+    subprocess.run(command, check=True, timeout=60)
+    return time.perf_counter() - started
 
 
 def _latencies(address: str, topic: str, rate: int) -> list[float]:

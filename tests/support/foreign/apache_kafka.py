@@ -5,32 +5,43 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.foreign.programs import java_command, kafka_class_path, run_java
+from support.foreign.programs import kafka_class_path, run_java
 from support.real_broker import free_port
 
 START_SECONDS = 60
 STOP_SECONDS = 60
-HEAP_MEGABYTES = 768
+JAVA_OPTIONS = ("-Xmx768m", "-XX:+UseG1GC")
 
 
 class ApacheKafka:
     """A running Kafka.
+
+    Args:
+        folder: where it keeps everything.
+        configs: beside what a single node on the loopback needs.
+        java_options: heap and collector.
 
     Attributes:
         address: for ``bootstrap_servers``.
         data_directory: its ``log.dirs``.
     """
 
-    def __init__(self, folder: Path, configs: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        configs: Mapping[str, object],
+        java_options: Sequence[str] = JAVA_OPTIONS,
+    ) -> None:
         port, controller_port = free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
         self.data_directory = folder / "kafka-data"
         self.log_file = folder / "kafka.log"
         self._port = port
+        self._java_options = java_options
         self._properties = folder / "kafka.properties"
         settings = {
             "process.roles": "broker,controller",
@@ -64,10 +75,8 @@ class ApacheKafka:
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        command = [*java_command(HEAP_MEGABYTES), "-cp", kafka_class_path(), "kafka.Kafka"]
-        # The small heap and quick compiler of the tools would be unfair to a server.
-        command.remove("-XX:TieredStopAtLevel=1")
-        command[command.index("-XX:+UseSerialGC")] = "-XX:+UseG1GC"
+        # Not as the tools are started: their small heap and quick compiler would be unfair here.
+        command = ["java", *self._java_options, "-cp", kafka_class_path(), "kafka.Kafka"]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(self._properties)], stdout=log, stderr=log
@@ -97,7 +106,10 @@ class ApacheKafka:
 
 @contextmanager
 def running_kafka(
-    folder: Path, configs: Mapping[str, object] | None = None
+    folder: Path,
+    configs: Mapping[str, object] | None = None,
+    *,
+    java_options: Sequence[str] = JAVA_OPTIONS,
 ) -> Iterator[ApacheKafka]:
     """Run Kafka for the time of a ``with`` block.
 
@@ -105,7 +117,7 @@ def running_kafka(
         UnavailableError: Java or Kafka is not to be had.
     """
     kafka_class_path()
-    kafka = ApacheKafka(folder, configs or {})
+    kafka = ApacheKafka(folder, configs or {}, java_options)
     kafka.start()
     try:
         yield kafka
