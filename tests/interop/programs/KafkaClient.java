@@ -29,6 +29,7 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -50,6 +51,7 @@ public final class KafkaClient {
 
     private final String address;
     private final Map<String, Member> members = new HashMap<>();
+    private final Map<String, KafkaProducer<byte[], byte[]>> transactional = new HashMap<>();
     private KafkaProducer<byte[], byte[]> stream;
     private final List<Future<RecordMetadata>> streamed = new ArrayList<>();
 
@@ -80,6 +82,7 @@ public final class KafkaClient {
             case "offset_at" -> offsetAt(command);
             case "stream" -> stream(command);
             case "finish_stream" -> finishStream();
+            case "transaction" -> transaction(command);
             case "join" -> join(command);
             case "seen" -> member(command).seen();
             case "assigned" -> member(command).assigned();
@@ -153,6 +156,43 @@ public final class KafkaClient {
         stream = null;
         streamed.clear();
         return offsets;
+    }
+
+    private JsonNode transaction(JsonNode command) throws Exception {
+        String name = command.get("producer").asText();
+        KafkaProducer<byte[], byte[]> producer = transactional.get(name);
+        switch (command.get("step").asText()) {
+            case "open" -> {
+                ObjectNode settings = JSON.createObjectNode();
+                settings.put("transactional.id", command.get("transactionalId").asText());
+                settings.put("transaction.timeout.ms", command.get("timeout").asText());
+                settings.put("max.block.ms", String.valueOf(WAIT_MS));
+                producer = producer(JSON.createObjectNode().set("settings", settings));
+                transactional.put(name, producer);
+                producer.initTransactions();
+            }
+            case "begin" -> producer.beginTransaction();
+            case "send" -> {
+                List<Future<RecordMetadata>> promises = new ArrayList<>();
+                for (JsonNode each : command.get("records")) {
+                    promises.add(producer.send(record(command, each)));
+                }
+                for (Future<RecordMetadata> each : promises) {
+                    each.get(WAIT_MS, TimeUnit.MILLISECONDS);
+                }
+            }
+            case "offset" ->
+                    producer.sendOffsetsToTransaction(
+                            Map.of(
+                                    new TopicPartition(command.get("topic").asText(), 0),
+                                    new OffsetAndMetadata(command.get("offset").asLong())),
+                            new ConsumerGroupMetadata(command.get("group").asText()));
+            case "commit" -> producer.commitTransaction();
+            case "abort" -> producer.abortTransaction();
+            case "close" -> transactional.remove(name).close(Duration.ZERO);
+            default -> throw new IllegalArgumentException("unknown step");
+        }
+        return JSON.nullNode();
     }
 
     // Consuming

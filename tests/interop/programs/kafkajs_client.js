@@ -123,7 +123,8 @@ async function finishStream() {
 
 async function consume(command) {
   const groupId = `reader-${Date.now()}-${Math.random()}`
-  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100 })
+  const readUncommitted = command.settings['isolation.level'] === 'read_uncommitted'
+  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100, readUncommitted })
   const found = []
   await consumer.connect()
   await consumer.subscribe({ topics: [command.topic], fromBeginning: true })
@@ -145,6 +146,46 @@ async function consume(command) {
   })
   await consumer.disconnect()
   return found
+}
+
+// A producer that stays; the transaction that is open lies beside it.
+const transactional = new Map()
+
+const TRANSACTION = {
+  open: async (command) => {
+    const producer = kafka.producer({
+      transactionalId: command.transactionalId,
+      transactionTimeout: command.timeout,
+      idempotent: true,
+      maxInFlightRequests: 1,
+      createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
+      retry: { initialRetryTime: 50, maxRetryTime: 1000, retries: 30 },
+    })
+    await producer.connect()
+    // Only the first transaction asks for the producer's number, which is what fences others.
+    await (await producer.transaction()).abort()
+    transactional.set(command.producer, { producer, open: null })
+  },
+  begin: async (command, held) => { held.open = await held.producer.transaction() },
+  send: (command, held) =>
+    held.open.send({
+      topic: command.topic,
+      acks: -1,
+      messages: command.records.map((each) => ({ value: bytes(each.value), partition: 0 })),
+    }),
+  offset: (command, held) =>
+    held.open.sendOffsets({
+      consumerGroupId: command.group,
+      topics: [{ topic: command.topic, partitions: [{ partition: 0, offset: String(command.offset) }] }],
+    }),
+  commit: (command, held) => held.open.commit(),
+  abort: (command, held) => held.open.abort(),
+  close: (command, held) => held.producer.disconnect(),
+}
+
+async function transaction(command) {
+  await TRANSACTION[command.step](command, transactional.get(command.producer))
+  return null
 }
 
 async function withAdmin(work) {
@@ -263,6 +304,7 @@ const COMMANDS = {
   produce,
   consume,
   offset_at: offsetAt,
+  transaction,
   stream: beginStream,
   finish_stream: finishStream,
   join,

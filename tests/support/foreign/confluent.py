@@ -38,10 +38,6 @@ class ConfluentClient:
     def consumer(self, **options: Any) -> Consumer:
         """A consumer that commits nothing by itself."""
         settings = {"group.id": "nobody", "enable.auto.commit": False, "fetch.wait.max.ms": 100}
-        import os
-
-        if os.environ.get("DBGK"):
-            settings["debug"] = "cgrp,broker,protocol,fetch,topic"
         return Consumer(self._common | settings | _dotted(options))
 
     def produce(
@@ -68,9 +64,17 @@ class ConfluentClient:
         assert producer.flush(WAIT_SECONDS) == 0
         return offsets
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int = 0) -> list[Read]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int = 0,
+        isolation: str = "read_uncommitted",
+    ) -> list[Read]:
         """Read ``count`` records from an offset on, without a group."""
-        consumer = self.consumer()
+        consumer = self.consumer(isolation_level=isolation)
         try:
             consumer.assign([TopicPartition(topic, partition, start)])
             return poll_for(consumer, count)

@@ -188,7 +188,7 @@ class ProgramClient:
         **options: Any,
     ) -> list[int]:
         """Send records in order with acks=all; their offsets."""
-        texts = [_from_sent(each) for each in records]
+        texts = to_texts(records)
         offsets: list[int] = self.ask(
             "produce", topic=topic, records=texts, codec=codec, partition=partition, **options
         )
@@ -197,7 +197,7 @@ class ProgramClient:
     def begin_stream(self, topic: str, records: Sequence[Sent], **settings: str) -> None:
         """Send records to partition 0 without waiting, idempotently."""
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        texts = [_from_sent(each) for each in records]
+        texts = to_texts(records)
         self.ask("stream", topic=topic, records=texts, settings=dotted)
 
     def finish_stream(self) -> list[int]:
@@ -205,9 +205,20 @@ class ProgramClient:
         offsets: list[int] = self.ask("finish_stream")
         return offsets
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int = 0) -> list[Read]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int = 0,
+        isolation: str = "read_uncommitted",
+    ) -> list[Read]:
         """Read ``count`` records from an offset on."""
-        found = self.ask("consume", topic=topic, count=count, partition=partition, start=start)
+        found = self.ask(
+            "consume", topic=topic, count=count, partition=partition, start=start,
+            settings={"isolation.level": isolation},
+        )  # fmt: skip
         return [_to_read(each) for each in found]
 
     def offset_at(self, topic: str, timestamp_ms: int, *, partition: int = 0) -> int | None:
@@ -291,6 +302,11 @@ def kafkajs_client(address: str) -> ProgramClient:
     client = ProgramClient("kafkajs", ["node", "--no-warnings", program, address], env=environment)
     client.static_members = client.null_header_values = False
     return client
+
+
+def to_texts(records: Sequence[Sent]) -> list[dict[str, Any]]:
+    """Records as the programs want them."""
+    return [_from_sent(each) for each in records]
 
 
 def _from_sent(record: Sent) -> dict[str, Any]:

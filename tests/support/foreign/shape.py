@@ -61,7 +61,15 @@ class ForeignClient(Protocol):
     ) -> list[int]:
         """Send records in order with acks=all; their offsets."""
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int = 0) -> list[Read]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int = 0,
+        isolation: str = "read_uncommitted",
+    ) -> list[Read]:
         """Read ``count`` records from an offset on, without a group."""
 
     def offset_at(self, topic: str, timestamp_ms: int, *, partition: int = 0) -> int | None:

@@ -64,18 +64,32 @@ class AiokafkaClient:
             ]
             return [(await promise).offset for promise in promises]
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int = 0) -> list[Read]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int = 0,
+        isolation: str = "read_uncommitted",
+    ) -> list[Read]:
         """Read ``count`` records from an offset on, without a group."""
-        return self.run(self._consume(topic, count, partition, start))
+        place = TopicPartition(topic, partition)
+        return self.run(self._consume(place, count, start, isolation))
 
-    async def _consume(self, topic: str, count: int, partition: int, start: int) -> list[Read]:
+    async def _consume(
+        self, place: TopicPartition, count: int, start: int, isolation: str
+    ) -> list[Read]:
         found: list[Read] = []
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.address, enable_auto_commit=False, fetch_max_wait_ms=100
+            bootstrap_servers=self.address,
+            enable_auto_commit=False,
+            fetch_max_wait_ms=100,
+            isolation_level=isolation,
         )
-        consumer.assign([TopicPartition(topic, partition)])
+        consumer.assign([place])
         async with consumer, asyncio.timeout(WAIT_SECONDS):
-            consumer.seek(TopicPartition(topic, partition), start)
+            consumer.seek(place, start)
             while len(found) < count:
                 found.append(to_read(await consumer.getone()))
         return found

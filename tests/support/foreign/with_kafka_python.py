@@ -62,9 +62,17 @@ class KafkaPythonClient:
         finally:
             producer.close(timeout=WAIT_SECONDS)
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int = 0) -> list[Read]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int = 0,
+        isolation: str = "read_uncommitted",
+    ) -> list[Read]:
         """Read ``count`` records from an offset on, without a group."""
-        consumer = self.consumer()
+        consumer = self.consumer(isolation_level=isolation)
         try:
             consumer.assign([TopicPartition(topic, partition)])
             consumer.seek(TopicPartition(topic, partition), start)
