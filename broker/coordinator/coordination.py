@@ -68,7 +68,7 @@ class Coordination:
             services, self.groups, self._store, self.transactions.coordinator.admit
         )
         self.transactions.markers.offsets_listener = self._offsets.transaction_ended
-        self._expiry = OffsetExpiry(services, self.groups, self._store, self._coordinator)
+        self._expiry = OffsetExpiry(services, self.groups, self._coordinator)
         services.admission = self.transactions.coordinator
         services.topics.deletion_listeners.append(self._expiry.topic_deleted)
         services.config_listeners.append(self._config_changed)

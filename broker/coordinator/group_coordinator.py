@@ -203,13 +203,6 @@ class GroupCoordinator:
 
     # ---- life cycle
 
-    def forget_all(self) -> None:
-        """Somebody has deleted the internal topic: begin anew, members will join again."""
-        for group in self._table:
-            self._dismiss_all(group)
-            group.membership.die(self._table.now())
-            self._table.remove(group)
-
     def send_away(self) -> None:
         """The broker is about to stop: answer everyone who waits, let nobody wait any more.
 

@@ -158,10 +158,6 @@ class InternalTopic:
         if self._creation is not None:
             await asyncio.shield(self._creation)
 
-    def topic_deleted(self) -> None:
-        """Somebody has deleted the topic; the next write makes it anew."""
-        self.partition_count = 0
-
     async def stop(self, deadline_seconds: float) -> None:
         """Let the topic be finished if it is just being made, unless that takes long."""
         if self._creation is not None:

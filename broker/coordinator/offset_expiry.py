@@ -14,7 +14,6 @@ from seglog.broker.coordinator.group_coordinator import GroupCoordinator
 from seglog.broker.coordinator.group_records import NO_EXPIRY_MS, CommittedOffset
 from seglog.broker.coordinator.group_state import GroupState
 from seglog.broker.coordinator.groups import Group, GroupTable
-from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
 from seglog.broker.errors import RequestError
 
 logger = logging.getLogger(__name__)
@@ -28,7 +27,6 @@ class OffsetExpiry:
     Args:
         services: of the broker.
         table: the groups.
-        store: where offsets are stored.
         coordinator: removes groups of which nothing is left.
     """
 
@@ -36,20 +34,14 @@ class OffsetExpiry:
         self,
         services: Services,
         table: GroupTable,
-        store: OffsetStore,
         coordinator: GroupCoordinator,
     ) -> None:
         self._services = services
         self._table = table
-        self._store = store
         self._coordinator = coordinator
 
     def topic_deleted(self, topic: str) -> None:
         """The offsets of a deleted topic go with it."""
-        if topic == OFFSETS_TOPIC:
-            self._store.topic_deleted()
-            self._coordinator.forget_all()
-            return
         for group in self._table:
             places = [place for place in group.places if place[0] == topic]
             self._table.counters.deleted_offsets += len(places)
