@@ -32,6 +32,11 @@ _COMMANDS: Final[Mapping[str, Entry]] = {
         ("delete-records", "delete_records:delete_records", "Delete the oldest records."),
         ("configs", "configs:configs", "Describe and alter configurations."),
         ("groups", "groups:groups", "Look after consumer groups: lag, resets, deletion."),
+        (
+            "transactions",
+            "transactions:transactions",
+            "Look after transactions: which are open or hang, abort.",
+        ),
         ("partitions", "partitions:partitions", "Show offsets and state of partitions."),
         ("segments", "partitions:segments", "Show the segments of partitions."),
         ("log-dirs", "log_dirs:log_dirs", "Show the data directories and what they hold."),

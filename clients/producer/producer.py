@@ -279,7 +279,12 @@ class AsyncProducer:
                 transaction took longer than ``transaction_timeout_ms``.
             ClientTimeoutError, BrokerConnectionError: no answer within ``max_block_ms``.
         """
-        await self._in_transactions().commit()
+        try:
+            await self._in_transactions().commit()
+        except ClientError:
+            # It tells of them.
+            self._forget_errors()
+            raise
 
     async def abort_transaction(self) -> None:
         """End the transaction without effect; records that have not left yet never do.
