@@ -195,14 +195,6 @@ class BrokerConfig(
         """The value of a broker key by its name."""
         return getattr(self, BROKER_KEYS[name].field_name)
 
-    def source_kind(self, name: str) -> SourceKind:
-        """Where the value of a broker key comes from."""
-        if name in self.dynamic:
-            return SourceKind.DYNAMIC_BROKER
-        if name in self.dynamic_defaults:
-            return SourceKind.DYNAMIC_DEFAULT_BROKER
-        return SourceKind.STATIC_BROKER if self.is_set(name) else SourceKind.DEFAULT
-
     def is_set(self, name: str) -> bool:
         """Whether a broker key was given a value before the start."""
         return name in self.sources or self.static.value(name) != BROKER_KEYS[name].default

@@ -49,7 +49,6 @@ class OpsHttp:
 
     def __init__(self, address: HostPort, pages: dict[str, Page]) -> None:
         self.port = address.port
-        self.rejected = 0
         self._address = address
         self._pages = pages
         self._server: asyncio.Server | None = None
@@ -81,7 +80,6 @@ class OpsHttp:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS_MAX:
-            self.rejected += 1
             writer.transport.abort()
             return
         self._open[writer] = asyncio.current_task()
@@ -95,9 +93,8 @@ class OpsHttp:
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            self.rejected += 1
+            pass  # too slow, too long, or gone: dropped
         except Exception:
-            self.rejected += 1
             logger.exception("event=http-failed")
         finally:
             self._open.pop(writer, None)

@@ -17,7 +17,7 @@ from seglog.broker.storage.batch_walk import (
     boundary_before,
     walk_batches,
 )
-from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError, SegmentOverflowError
+from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError
 from seglog.broker.storage.files import FileSlice, FileSystem
 from seglog.broker.storage.segment_files import SegmentFiles, SegmentSync
 from seglog.broker.storage.segment_indexes import SegmentIndexes
@@ -201,16 +201,6 @@ class LogSegment:
     def fits_offset(self, offset: int) -> bool:
         """Whether an offset can be expressed relative to the base offset."""
         return 0 <= offset - self.base_offset <= INT32_MAX
-
-    def has_overflow(self) -> bool:
-        """Whether the offsets span more than 2^31-1, so that the segment must be split (REC-5).
-
-        The indexes tell where the end is; without them the batch headers are walked.
-        """
-        try:
-            return self.next_offset() - 1 - self.base_offset > INT32_MAX
-        except SegmentOverflowError:
-            return True
 
     def batches(self, from_offset: int | None = None) -> Iterator[tuple[BatchHeader, int]]:
         """Headers and file positions, from the batch with ``from_offset`` (or the first) on.

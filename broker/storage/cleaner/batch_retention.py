@@ -86,7 +86,6 @@ class BatchRetention:
     def _emptied(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
         """The 61 bytes that keep a producer's last sequence or the log's end, or nothing."""
         if not self._is_needed(batch.header):
-            self._statistics.batches_dropped += 1
             return b""
         return batch.view if batch.header.record_count == 0 else rebuild_batch(batch.view, keep=())
 

@@ -63,7 +63,6 @@ class _KeyMapBuilder:
             if done == 0:
                 self._reader.grow_for(segment.log, position, view, segment.size_bytes)
             position += done
-            self._statistics.bytes_mapped += done
         return False
 
     def _map_chunk(

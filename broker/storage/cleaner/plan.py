@@ -73,13 +73,11 @@ class SegmentSwap(NamedTuple):
 class CleaningStatistics:
     """What one pass read and wrote."""
 
-    bytes_mapped: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
     records_kept: int = 0
     records_without_key: int = 0
-    batches_dropped: int = 0
     keys: int = 0
     is_map_full: bool = False
 

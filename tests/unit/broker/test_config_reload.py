@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from seglog.broker.config_reload import reloaded
-from seglog.config import BrokerConfig, ConfigError, SourceKind, load_broker_config
+from seglog.config import BrokerConfig, ConfigError, load_broker_config
 
 
 def config(*overrides: str) -> BrokerConfig:
@@ -20,7 +20,7 @@ def test_dynamic_setting_waits_for_a_restart(caplog: pytest.LogCaptureFixture) -
     assert fresh.max_connections == 7
     assert fresh.log_segment_bytes == 99999
     assert fresh.node_id == current.node_id
-    assert fresh.source_kind("max.connections") is SourceKind.STATIC_BROKER
+    assert fresh.is_set("max.connections")
     assert "needs_restart=" in caplog.text
     assert "node.id" in caplog.text.partition("needs_restart=")[2]
 
@@ -38,7 +38,7 @@ def test_setting_removed_from_the_file_stays() -> None:
     current = config("max.connections=5")
     fresh = reloaded(current, config())
     assert fresh.max_connections == BrokerConfig().max_connections
-    assert fresh.source_kind("max.connections") is SourceKind.DEFAULT
+    assert not fresh.is_set("max.connections")
 
 
 def test_nothing_changes() -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from seglog.config import BROKER_KEYS, BrokerConfig, ConfigError, Endpoint, SourceKind
+from seglog.config import BROKER_KEYS, BrokerConfig, ConfigError, Endpoint
 from seglog.config.broker_config import check_broker_config
 
 
@@ -30,7 +30,7 @@ def test_a_change_at_run_time_does_not_reach_topics_without_their_own() -> None:
     broker = BrokerConfig().with_dynamic({"log.segment.bytes": "99"})
     assert broker.log_config().segment_bytes == 99
     assert broker.log_config({"segment.bytes": "14"}).segment_bytes == 14
-    assert broker.source_kind("log.segment.bytes") is SourceKind.DYNAMIC_BROKER
+    assert set(broker.dynamic) == {"log.segment.bytes"}
     assert broker.static.log_segment_bytes == 1 << 30
 
 
