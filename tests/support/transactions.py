@@ -163,24 +163,27 @@ async def state_of(broker: GroupBroker, transactional_id: str = "x") -> Transact
 
 async def committed_values(parts: BrokerParts, topic: str, number: int) -> Sequence[bytes | None]:
     """What a reader of committed data sees from the beginning on."""
-    response = await parts.fetch(
-        [(topic, number, 0)],
-        isolation=IsolationLevel.READ_COMMITTED,
-        partition_max_bytes=10_000_000,
-    )
-    (result,) = response.partitions
-    assert not result.error, result
-    aborted = sorted(
-        (first_offset, producer_id) for producer_id, first_offset in result.aborted_transactions
-    )
     skipped: set[int] = set()
     values: list[bytes | None] = []
-    for batch in iter_batches(parts.bytes_of(result)):
-        header = batch.header
-        while aborted and aborted[0][0] <= header.base_offset:
-            skipped.add(aborted.pop(0)[1])
-        if header.is_control:
-            skipped.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in skipped):
-            values += [record.value for record in batch.records()]
-    return values
+    offset = 0
+    while True:
+        response = await parts.fetch(
+            [(topic, number, offset)], isolation=IsolationLevel.READ_COMMITTED
+        )
+        (result,) = response.partitions
+        assert not result.error, result
+        aborted = sorted(
+            (first_offset, producer_id) for producer_id, first_offset in result.aborted_transactions
+        )
+        batches = list(iter_batches(parts.bytes_of(result)))
+        if not batches:
+            return values
+        for batch in batches:
+            header = batch.header
+            while aborted and aborted[0][0] <= header.base_offset:
+                skipped.add(aborted.pop(0)[1])
+            if header.is_control:
+                skipped.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in skipped):
+                values += [record.value for record in batch.records()]
+        offset = batches[-1].header.next_offset
