@@ -274,6 +274,7 @@ class Broker:
             storage_failed=lambda log, error: services.partitions.job_failed(
                 services.logs.log_dir_of(log), error
             ),
+            roll_overdue=services.background.roll_overdue,
         )
         services.cleaner = cleaner
         services.config_listeners.append(cleaner.update_config)

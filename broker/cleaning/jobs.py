@@ -24,7 +24,7 @@ ResultT = TypeVar("ResultT")
 
 
 class CleaningAbortedError(SeglogError):
-    """The pass was asked to end: the log is being deleted or truncated, or the broker stops."""
+    """The pass was to end: its log is deleted, truncated or not compacted any more, or a stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ class CleaningJob:
     size_before: int = 0
     answers: "asyncio.Future[CleaningOutcome] | None" = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody wants this pass any more; its log may have got another policy (CLN-13)."""
+        return self.is_aborted or not self.log.config.compacts
+
     def run(
         self,
         cleaner: Cleaner,
@@ -83,9 +88,9 @@ class CleaningJob:
         rests = Rests(time.perf_counter, time.sleep)
 
         def account(byte_count: int) -> None:
-            throttle.take(byte_count)
+            throttle.take(byte_count, lambda: self.is_over)
             rests.rest_if_due()
-            if self.is_aborted:
+            if self.is_over:
                 raise CleaningAbortedError(f"cleaning of {self.plan.topic_partition} was stopped")
 
         def hand_over(swap: SegmentSwap) -> None:

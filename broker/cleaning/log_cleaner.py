@@ -75,6 +75,7 @@ class LogCleaner:
     Args:
         run_blocking: runs a job that writes a checkpoint in a worker.
         storage_failed: told of an error that takes a data directory offline.
+        roll_overdue: seals active segments that have passed ``max.compaction.lag.ms`` (CLN-16).
 
     Attributes:
         uncleanable: logs that failed to clean, with the reason; left alone until a restart, their
@@ -91,6 +92,7 @@ class LogCleaner:
         *,
         run_blocking: Callable[[Callable[[], None]], "asyncio.Future[None]"],
         storage_failed: Callable[[Log, StorageError], None],
+        roll_overdue: Callable[[], None],
     ) -> None:
         self.uncleanable: dict[TopicPartition, str] = {}
         self.counters = CleanerCounters()
@@ -100,6 +102,7 @@ class LogCleaner:
         self._clock = clock
         self._run_blocking = run_blocking
         self._storage_failed = storage_failed
+        self._roll_overdue = roll_overdue
         self._loop = asyncio.get_running_loop()
         self._threads = WorkerPool(THREAD_NAME, max(1, config.log_cleaner_threads), self._loop)
         self._states = CleaningStates()
@@ -129,7 +132,8 @@ class LogCleaner:
         self._config = config
         self._threads.resize(max(1, config.log_cleaner_threads))
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
-        self._idle_cleaners.clear()  # the next ones are made with the new buffers
+        # The next ones are made with the new buffers; those at work now are not used again.
+        self._idle_cleaners = []
 
     def clean_now(self, topic_partition: TopicPartition) -> "asyncio.Future[CleaningOutcome]":
         """Clean a log as soon as a thread is free, however clean it is.
@@ -161,12 +165,10 @@ class LogCleaner:
 
     def look_at(self, log: Log) -> CleanableLog:
         """What there is to clean in a log; one whose files cannot be read is given up."""
-        log_dir = self._logs.log_dir_of(log).path
-        checkpoint = self._checkpoints.get(log_dir, log.topic_partition)
         try:
-            return look_at(log, checkpoint, self._clock.time_ms())
+            return self._look_into(log)
         except StorageError as error:
-            self._give_up(log, error)
+            self._cannot_begin(log, error)
             return nothing_to_clean(log)
 
     async def abort_and_pause(self, topic_partition: TopicPartition) -> None:
@@ -218,26 +220,20 @@ class LogCleaner:
                 return
             self._begin(*chosen)
 
-    def _roll_overdue(self) -> None:
-        """Seal active segments that have passed ``max.compaction.lag.ms`` (CLN-16, case C024)."""
-        now_ms = self._clock.time_ms()
-        for log in self._logs.all_logs():
-            if log.config.compacts:
-                try:
-                    log.roll_if_overdue_for_compaction(now_ms)
-                except StorageError as error:
-                    self._note_storage_error(log, error)
-
     def _choose(self) -> tuple[Log, CleanableLog] | None:
         for topic_partition in self._asked:
             if self._states.of(topic_partition) is not CleaningState.IDLE:
                 continue
             log = self._logs.get(topic_partition)
-            if log is not None:
-                return log, self.look_at(log)
-            self._answer(topic_partition, CleaningOutcome(0, 0, 0, 0, _gone(topic_partition)))
-            return self._choose()
-        now_ms = self._clock.time_ms()
+            if log is None:
+                self._answer(topic_partition, CleaningOutcome(0, 0, 0, 0, _gone(topic_partition)))
+                return self._choose()
+            try:
+                return log, self._look_into(log)
+            except StorageError as error:
+                self._cannot_begin(log, error)
+                return self._choose()
+        now_ms = self._clock.monotonic_ms()
         best = filthiest(
             (self.look_at(log), log.config.min_cleanable_dirty_ratio)
             for log in self._logs.all_logs()
@@ -249,6 +245,11 @@ class LogCleaner:
         assert log is not None
         return log, best
 
+    def _look_into(self, log: Log) -> CleanableLog:
+        log_dir = self._logs.log_dir_of(log).path
+        checkpoint = self._checkpoints.get(log_dir, log.topic_partition)
+        return look_at(log, checkpoint, self._clock.time_ms())
+
     def _may_be_cleaned(self, topic_partition: TopicPartition, now_ms: int) -> bool:
         return (
             topic_partition not in self.uncleanable
@@ -258,11 +259,21 @@ class LogCleaner:
 
     def _postpone(self, log: Log, reason: object) -> None:
         """Leave a log alone for a while; nothing is wrong with it."""
-        until_ms = self._clock.time_ms() + self._config.log_cleaner_backoff_ms
-        self._not_before_ms[log.topic_partition] = until_ms
-        logger.warning(
-            "event=cleaning-postponed log=%s reason=%r", log.topic_partition, str(reason)
-        )
+        topic_partition, now_ms = log.topic_partition, self._clock.monotonic_ms()
+        if self._not_before_ms.get(topic_partition, 0) <= now_ms:
+            logger.warning(
+                "event=cleaning-postponed log=%s reason=%r", topic_partition, str(reason)
+            )
+        self._not_before_ms[topic_partition] = now_ms + self._config.log_cleaner_backoff_ms
+
+    def _cannot_begin(self, log: Log, error: StorageError) -> None:
+        """Note that a log's files could not be looked at, and tell who has asked for it."""
+        if isinstance(error, DiskFullError):  # or no descriptor: both pass
+            self._postpone(log, error)
+        else:
+            self._give_up(log, error)
+        size = log.segment_bytes_total
+        self._answer(log.topic_partition, CleaningOutcome(size, size, 0, 0, error))
 
     # ---- a pass
 
@@ -276,9 +287,7 @@ class LogCleaner:
         try:
             plan = make_plan(log, cleanable, self._clock.time_ms())
         except StorageError as error:
-            self._give_up(log, error)
-            size = log.segment_bytes_total
-            self._answer(log.topic_partition, CleaningOutcome(size, size, 0, 0, error))
+            self._cannot_begin(log, error)
             return
         job = CleaningJob(log, plan, self._loop.create_future())
         job.size_before = log.segment_bytes_total
@@ -286,12 +295,14 @@ class LogCleaner:
         job.answers = self._asked.get(log.topic_partition)
         self._jobs[log.topic_partition] = job
         self._states.apply(log.topic_partition, CleaningEvent.START)
-        cleaner = self._idle_cleaners.pop() if self._idle_cleaners else self._make_cleaner()
+        idle = self._idle_cleaners
+        cleaner = idle.pop() if idle else self._make_cleaner()
         started = self._clock.monotonic_ms()
         running = self._threads.run(
             partial(job.run, cleaner, self._throttle, self._loop, self._exchange)
         )
-        running.add_done_callback(partial(self._ended, job, cleaner, started))
+        running.add_done_callback(lambda _running: idle.append(cleaner))
+        running.add_done_callback(partial(self._ended, job, started))
 
     def _make_cleaner(self) -> Cleaner:
         config = self._config
@@ -317,7 +328,7 @@ class LogCleaner:
             )
             for base_offset in swap.new_base_offsets
         ]
-        if job.is_aborted or self._logs.get(swap.topic_partition) is not log:
+        if job.is_over or self._logs.get(swap.topic_partition) is not log:
             for segment in new:
                 segment.delete_files()
             raise CleaningAbortedError(f"{swap.topic_partition} is not cleaned any more")
@@ -335,18 +346,25 @@ class LogCleaner:
     def _ended(
         self,
         job: CleaningJob,
-        cleaner: Cleaner,
         started_ms: float,
         running: "asyncio.Future[CleaningResult]",
     ) -> None:
         topic_partition = job.plan.topic_partition
         del self._jobs[topic_partition]
-        self._idle_cleaners.append(cleaner)
         self._states.apply(topic_partition, CleaningEvent.END)
         self.counters.bytes_read += job.statistics.bytes_read
         self.counters.bytes_written += job.statistics.bytes_written
         self.counters.records_without_key += job.statistics.records_without_key
         self.counters.last_pass_seconds = (self._clock.monotonic_ms() - started_ms) / 1000
+        try:
+            self._take_outcome(job, running)
+        finally:
+            # Whatever went wrong: who deletes the topic waits for this.
+            job.ended.set_result(None)
+            self._loop.call_soon(self.look_for_work)
+
+    def _take_outcome(self, job: CleaningJob, running: "asyncio.Future[CleaningResult]") -> None:
+        topic_partition = job.plan.topic_partition
         error = None if running.cancelled() else running.exception()
         if not running.cancelled() and error is None:
             self._succeeded(job, running.result())
@@ -370,8 +388,6 @@ class LogCleaner:
                     known,
                 ),
             )
-        job.ended.set_result(None)
-        self._loop.call_soon(self.look_for_work)
 
     def _succeeded(self, job: CleaningJob, result: CleaningResult) -> None:
         log, statistics = job.log, result.statistics

@@ -6,6 +6,8 @@ from typing import Final
 
 _WINDOW_SECONDS: Final = 0.3
 """Rates are judged over windows at least this long, so that small chunks do not each wait."""
+_LONGEST_WAIT_SECONDS: Final = 0.1
+"""After so long a wait it is looked at whether there is still something to wait for."""
 
 
 class Throttle:
@@ -30,18 +32,34 @@ class Throttle:
         self._window_start = monotonic()
         self._window_bytes = 0
 
-    def take(self, byte_count: int) -> None:
-        """Account for a chunk; waits if the window has seen more than its share."""
-        delay = self._delay_after(byte_count)
-        if delay > 0:
-            self._wait(delay)
+    def take(self, byte_count: int, is_over: Callable[[], bool]) -> None:
+        """Account for a chunk; waits if the window has seen more than its share.
 
-    def _delay_after(self, byte_count: int) -> float:
+        The wait ends early where ``is_over`` says that nobody needs the pass any more, or where
+        the rate is changed: a chunk at a low rate takes minutes, and a topic that is deleted
+        meanwhile would keep whoever deletes it, and all other changes of topics, waiting.
+        """
+        bytes_per_second = self.bytes_per_second
+        left = self._delay_after(byte_count, bytes_per_second)
+        end = self._monotonic() + left
+        while left > 0 and not is_over():
+            if self.bytes_per_second != bytes_per_second:
+                self._begin_window()
+                return
+            self._wait(min(left, _LONGEST_WAIT_SECONDS))
+            left = end - self._monotonic()
+
+    def _begin_window(self) -> None:
+        with self._lock:
+            self._window_start = self._monotonic()
+            self._window_bytes = 0
+
+    def _delay_after(self, byte_count: int, bytes_per_second: float) -> float:
         with self._lock:
             now = self._monotonic()
             self._window_bytes += byte_count
             elapsed = now - self._window_start
-            due = self._window_bytes / self.bytes_per_second
+            due = self._window_bytes / bytes_per_second
             if due - elapsed < _WINDOW_SECONDS and elapsed < _WINDOW_SECONDS:
                 return 0.0
             delay = max(0.0, due - elapsed)

@@ -103,10 +103,14 @@ class BackgroundWork:
 
     async def retention(self) -> None:
         """The task: retention of everything, and rolls that only time asks for."""
+        self.roll_overdue()
+        self.run_retention()
+
+    def roll_overdue(self) -> None:
+        """Seal active segments of compacted logs that have passed ``max.compaction.lag.ms``."""
         now_ms = self._clock.time_ms()
         for partition in list(self._partitions.all()):
             partition.roll_if_overdue(now_ms)
-        self.run_retention()
 
     async def guard_disks(self) -> None:
         """The task: make room where a limit is set or a disk is full."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningResult, Seg
 from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
+from seglog.config.log_config import LogConfig
 from seglog.protocol.types import TopicPartition
 
 LOG = TopicPartition("t", 0)
@@ -58,7 +60,8 @@ async def run_job(steps: list[tuple[str, bool]], sync_error: Exception | None) -
         assert removed == [SOURCE]
         note("delete")
 
-    job = CleaningJob(cast("Log", None), PLAN, loop.create_future())
+    log = SimpleNamespace(config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    job = CleaningJob(cast("Log", log), PLAN, loop.create_future())
     throttle = Throttle(1e9, lambda: 0.0, lambda _seconds: None)
     exchange = SegmentExchange(swap_in, sync_directory, schedule_deletion)
     cleaner = cast("Cleaner", OneSwap())

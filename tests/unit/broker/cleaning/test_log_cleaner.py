@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.cleaning.log_cleaner import LogCleaner
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import NoDescriptorError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
 from seglog.broker.storage.log import FetchIsolation, Log
-from seglog.config import BrokerConfig
+from seglog.broker.storage.segment import LogSegment
+from seglog.config import BrokerConfig, LogConfig
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS, BrokerParts, batch_of
@@ -34,6 +35,7 @@ class Cleaning:
             parts.services.clock,
             run_blocking=parts.services.workers.background.run,
             storage_failed=lambda _log, error: self.failed.append(error),
+            roll_overdue=parts.services.background.roll_overdue,
         )
 
     async def topic(self, name: str = "t", **configs: str) -> Log:
@@ -305,6 +307,110 @@ async def test_a_damaged_log_stops_the_others_or_is_tried_for_ever(
     assert [value for _, _, value in cleaning.content("bad")] == ["2"]
 
 
+async def test_a_moment_without_descriptors_ends_compaction_of_a_log_for_good(
+    start: Callable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CLN-8: whoever looks, a scrape of the metrics as well; it is looked at again later."""
+    cleaning = await start()
+    log = await cleaning.topic(min_compaction_lag_ms="1")
+    for number in range(3):
+        await cleaning.put("k", str(number))
+    cleaning.roll()
+    cleaning.clock.advance(1000)
+
+    def refuse(*_arguments: object) -> int:
+        raise NoDescriptorError("open", "00.timeindex", "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogSegment, "largest_timestamp_ms", property(refuse))
+        for _ in range(3):
+            assert cleaning.cleaner.look_at(log).cleanable_bytes == 0
+        outcome = await asyncio.wait_for(cleaning.clean(), 10)
+    assert "Too many open files" in str(outcome.error)
+    assert (len(cleaning.content()), cleaning.cleaner.uncleanable) == (3, {})
+    assert caplog.text.count("event=cleaning-postponed") == 1
+    cleaning.clock.advance(15_000)
+    cleaning.clock.jump_wall(-3_600_000)
+    cleaning.clock.jump_wall(3_600_000)
+    cleaning.cleaner.look_for_work()
+    await cleaning.clean()
+    assert [value for _, _, value in cleaning.content()] == ["2"]
+
+
+async def test_a_request_to_clean_is_done_although_a_file_cannot_be_read(start: Callable) -> None:
+    """CLN-8: somebody has removed the data file; the answer has to say so."""
+    cleaning = await start()
+    log = await cleaning.topic(max_compaction_lag_ms="1000")
+    for number in range(3):
+        await cleaning.put("k", str(number))
+    parts = cleaning.parts = await cleaning.parts.restart()
+    cleaning = Cleaning(parts)
+    log = parts.log("t", 0)
+    log.roll(NOW_MS)
+    path = log.segments.first.log.path
+    OsFileSystem().unlink(path)
+    cleaning.clock.advance(2000)
+    outcome = await asyncio.wait_for(cleaning.clean(), 10)
+    assert path in str(outcome.error)
+    assert path in cleaning.cleaner.uncleanable[log.topic_partition]
+    assert await cleaning.cleaner.stop(5)
+
+
+async def test_a_roll_of_a_quiet_topic_is_neither_counted_nor_synced(start: Callable) -> None:
+    """ROLL-10, CLN-16: whichever task comes first, the cleaner or retention."""
+    cleaning = await start()
+    log = await cleaning.topic(max_compaction_lag_ms="1000", min_cleanable_dirty_ratio="0.9")
+    await cleaning.put("k", "1")
+    cleaning.clock.advance(2000)
+    cleaning.cleaner.look_for_work()
+    await cleaning.parts.quiet()
+    assert cleaning.parts.services.counters.segment_rolls == 1
+    assert log.offsets.recovery_point == 1
+
+
+async def test_a_pass_that_ends_after_a_change_of_settings_brings_the_old_buffers_back(
+    start: Callable,
+) -> None:
+    """Less memory for key maps was asked for, and the next pass takes what it took before."""
+    cleaning = await start(log_cleaner_io_max_bytes_per_second="200000")
+    log = await cleaning.topic(min_cleanable_dirty_ratio="1")
+    for number in range(50):
+        await cleaning.put(f"k{number}", "x" * 1000)
+    cleaning.roll()
+    asked = cleaning.cleaner.clean_now(log.topic_partition)
+    room_for_two_keys = {"log.cleaner.dedupe.buffer.size": "72"}
+    cleaning.cleaner.update_config(cleaning.parts.services.config.with_dynamic(room_for_two_keys))
+    assert (await asyncio.wait_for(asked, 10)).error is None
+    assert cleaning.cleaner.look_at(log).first_dirty_offset == 50
+    for number in range(5):
+        await cleaning.put(f"k{number}", "new")
+    cleaning.roll()
+    assert (await asyncio.wait_for(cleaning.clean(), 10)).error is None
+    assert cleaning.cleaner.look_at(log).first_dirty_offset == 52
+
+
+async def test_a_defect_at_the_end_of_a_pass_keeps_a_deletion_waiting_for_ever(
+    start: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLN-9."""
+    cleaning = await start()
+    await cleaning.topic()
+    for number in range(3):
+        await cleaning.put("k", str(number))
+    cleaning.roll()
+    defects: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: defects.append(context))
+
+    def fail(*_arguments: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(cleaning.cleaner, "_take_outcome", fail)
+    cleaning.cleaner.look_for_work()
+    async with asyncio.timeout(10):
+        await cleaning.cleaner.abort_and_pause(TopicPartition("t", 0))
+    assert len(defects) == 1
+
+
 async def test_keyless_records_of_another_policy_end_compaction(start: Callable) -> None:
     """C018, topic Y: keyed records reduce to one, the keyless ones are all dropped."""
     cleaning = await start()
@@ -356,6 +462,36 @@ async def test_a_topic_is_deleted_while_it_is_cleaned(start: Callable) -> None:
     log = await cleaning.topic()
     assert cleaning.cleaner.look_at(log).first_dirty_offset == 0
     assert not cleaning.cleaner.uncleanable
+
+
+async def test_a_topic_is_compacted_although_its_policy_is_to_delete_by_now(
+    start: Callable,
+) -> None:
+    """CLN-13: the pass ends at its next chunk, in the middle of a wait for its rate as well."""
+    cleaning = await start(log_cleaner_io_max_bytes_per_second="100")
+    log = await cleaning.topic()
+    for number in range(50):
+        await cleaning.put(f"k{number % 5}", "x" * 1000)
+    cleaning.roll()
+    asked = cleaning.cleaner.clean_now(TopicPartition("t", 0))
+    log.update_config(LogConfig(cleanup_policy=frozenset({"delete"})))
+    outcome = await asyncio.wait_for(asked, 10)
+    assert "stopped" in str(outcome.error)
+    assert len(cleaning.content()) == 50
+    assert not cleaning.cleaner.uncleanable
+
+
+async def test_a_deletion_waits_for_a_throttled_pass(start: Callable) -> None:
+    """CLN-9: for 500 seconds here."""
+    cleaning = await start(log_cleaner_io_max_bytes_per_second="100")
+    await cleaning.topic()
+    for number in range(50):
+        await cleaning.put(f"k{number % 5}", "x" * 1000)
+    cleaning.roll()
+    cleaning.cleaner.look_for_work()
+    async with asyncio.timeout(10):
+        await cleaning.cleaner.abort_and_pause(TopicPartition("t", 0))
+    cleaning.cleaner.resume(TopicPartition("t", 0))
 
 
 async def test_appends_wait_for_a_compaction(start: Callable) -> None:

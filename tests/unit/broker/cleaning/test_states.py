@@ -66,17 +66,46 @@ def test_a_throttled_cleaner_is_faster_than_its_rate(chunk: int) -> None:
     throttle = Throttle(1_000_000, lambda: now, wait)
     total = 0
     while total < 20_000_000:
-        throttle.take(chunk)
+        before = len(waited)
+        throttle.take(chunk, lambda: False)
+        assert len(waited) == before or sum(waited[before:]) >= 0.2
         total += chunk
         now += chunk / 50_000_000  # the disk takes its time as well
     assert 900_000 < total / now < 1_100_000
-    assert min(waited) >= 0.2
+
+
+def test_a_throttled_pass_keeps_waiting_although_its_topic_is_deleted() -> None:
+    """CLN-9: DeleteTopics, and each change of topics behind it, took as long as a chunk."""
+    now = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    throttle = Throttle(1000, lambda: now, wait)
+    throttle.take(1_000_000, lambda: now >= 5)
+    assert now < 5.2
+
+
+def test_a_higher_rate_comes_too_late_for_a_pass_that_waits() -> None:
+    """CLN-14: the setting is dynamic, and the wait of the old rate is none of the new one."""
+    now = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        throttle.bytes_per_second = 1e9
+
+    throttle = Throttle(1000, lambda: now, wait)
+    for _ in range(3):
+        throttle.take(1_000_000, lambda: False)
+    assert now < 0.2
 
 
 def test_an_unlimited_cleaner_waits() -> None:
     throttle = Throttle(1.8e308, lambda: 0.0, lambda seconds: pytest.fail(f"waited {seconds}"))
     for _ in range(100):
-        throttle.take(1 << 30)
+        throttle.take(1 << 30, lambda: False)
 
 
 def test_a_pass_keeps_its_processor_for_many_chunks_while_others_wait_for_it() -> None:
