@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
@@ -200,8 +200,8 @@ class GroupOffsets(OffsetLookups):
         except SeglogError as error:
             refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
             return order.refused(refusal.code)
-        response = self._commit(order)
-        return await response.future if isinstance(response, Pending) else response
+        response: ResponseT = await _finished(self._commit(order))
+        return response
 
     def _commit(self, order: _Order[ResponseT]) -> ResponseT | Pending[ResponseT]:
         try:
@@ -237,8 +237,8 @@ class GroupOffsets(OffsetLookups):
         except SeglogError as error:
             refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
             return order.refused(refusal.code)
-        response = self._commit(order)
-        return await response.future if isinstance(response, Pending) else response
+        response: ResponseT = await _finished(self._commit(order))
+        return response
 
     def _check(self, request: OffsetCommitRequest) -> Group:
         """The group of a commit, a new one if its sender needs no membership.
@@ -374,6 +374,11 @@ class GroupOffsets(OffsetLookups):
             )
             for result in remaining:
                 result.error = refusal.code
+
+
+async def _finished(response: Any) -> Any:
+    """A response, whenever it comes."""
+    return await response.future if isinstance(response, Pending) else response
 
 
 async def _when_stored(

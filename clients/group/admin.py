@@ -1,5 +1,6 @@
 """What tools ask about groups, and how they change the offsets of those without members."""
 
+from seglog.protocol.wording import count_text
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -172,7 +173,7 @@ class GroupAdmin:
         if errors:
             first = next(iter(errors.values()))
             raise OffsetCommitError(
-                f"group {group}: {len(errors)} of {len(chosen)} offsets not deleted: {first}",
+                f"group {group}: {len(errors)} of {count_text(len(chosen), 'offset')} not deleted: {first}",
                 first.code,
                 errors=errors,
             )

@@ -1,5 +1,6 @@
 """Committed offsets of a group: storing and reading them. Belongs to the loop."""
 
+from seglog.protocol.wording import count_text
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
@@ -110,8 +111,8 @@ class OffsetCommits:
         if refused:
             first = next(iter(refused.values()))
             raise OffsetCommitError(
-                f"group {self._coordinator.group}: {len(refused)} of {len(offsets)} offsets not "
-                f"committed: {first}",
+                f"group {self._coordinator.group}: {len(refused)} of "
+                f"{count_text(len(offsets), 'offset')} not committed: {first}",
                 first.code,
                 errors=refused,
             )
@@ -140,10 +141,7 @@ class OffsetCommits:
         """The request that stores offsets."""
         return OffsetCommitRequest(
             self._coordinator.group,
-            [
-                OffsetCommitPartition(*partition, each.offset, each.leader_epoch, each.metadata)
-                for partition, each in offsets.items()
-            ],
+            commit_partitions(offsets),
             standing.generation,
             standing.member_id,
             standing.instance_id,
@@ -208,3 +206,11 @@ class OffsetCommits:
                     result.offset, result.metadata or "", result.leader_epoch
                 )
         return found
+
+
+def commit_partitions(offsets: Offsets) -> list[OffsetCommitPartition]:
+    """Offsets as they travel."""
+    return [
+        OffsetCommitPartition(*partition, each.offset, each.leader_epoch, each.metadata)
+        for partition, each in offsets.items()
+    ]

@@ -6,6 +6,7 @@ ones of their queue, and after a failure no more leave until all of them have en
 keeps the order of a partition through every retry.
 """
 
+from seglog.protocol.wording import count_text
 import itertools
 import operator
 import threading
@@ -242,7 +243,8 @@ class RecordAccumulator:
                 partition = partition_for_key(key, target.partition_count)
         if not 0 <= partition < target.partition_count:
             raise ConfigurationError(
-                f"topic {target.topic} has {target.partition_count} partitions, no {partition}"
+                f"topic {target.topic} has "
+                f"{count_text(target.partition_count, 'partition')}, no {partition}"
             )
         queue = topic.queues.get(partition)
         if queue is None:

@@ -5,6 +5,7 @@ in the order in which they were decided on, also where a connection has to be op
 an idempotent ``ProducerIdentity`` several batches of a partition are under way at a time.
 """
 
+from seglog.protocol.wording import count_text
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -129,7 +130,7 @@ class Sender:
             if last_error is not None:
                 reason = f"; last error: {str(last_error).removeprefix(f'{batch.partition}: ')}"
             error = DeliveryTimeoutError(
-                f"{batch.record_count} records for {batch.partition} not acknowledged within "
+                f"{count_text(batch.record_count, 'record')} for {batch.partition} not acknowledged within "
                 f"{self._config.delivery_timeout_ms} ms{reason}"
             )
             self.give_up(batch, error)
@@ -387,7 +388,7 @@ class Sender:
         if verdict is not Verdict.FAIL:
             return 0.0
         last_offset = self._identity.series_of(batch.partition).last_offset
-        message = f"{error.message}; not stored: {batch.record_count} records"
+        message = f"{error.message}; not stored: {count_text(batch.record_count, 'record')}"
         if batch.may_be_stored:
             message += ", or perhaps they are: a request with them was not answered"
         if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:

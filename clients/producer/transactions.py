@@ -23,41 +23,28 @@ from seglog.clients.errors import (
     broker_error,
     naming,
 )
-from seglog.clients.group.commits import Member, OffsetCommits, Offsets, Standing
 from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.models import GroupMetadata, OffsetAndMetadata
 from seglog.clients.offsets import ByPartition, checked_offsets
 from seglog.clients.producer.accumulator import RecordAccumulator
 from seglog.clients.producer.batch import Outcome
 from seglog.clients.producer.identity import ProducerIdentity
+from seglog.clients.producer.transactional_commits import (
+    FATAL_ERRORS,
+    Described,
+    TransactionalCommits,
+)
 from seglog.protocol.api import (
     CoordinatorType,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    OffsetCommitPartition,
-    TxnOffsetCommitRequest,
 )
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import NO_PRODUCER_ID
 
-FATAL_ERRORS: Final = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
-"""Answers after which the producer has to be closed."""
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-_ABOUT_THE_TRANSACTION: Final = FATAL_ERRORS | {
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.TRANSACTION_ABORTABLE,
-}
 
 
 class State(Enum):
@@ -251,9 +238,9 @@ class Transactions:
         if not checked:
             return
         self.has_written = True
-        commits = _TransactionalCommits(
+        commits = TransactionalCommits(
             GroupCoordinator(self._cluster, metadata.group),
-            _Described(metadata),
+            Described(metadata),
             self.transactional_id,
             self._identity,
         )
@@ -319,6 +306,7 @@ class Transactions:
         attempt = 0
         while True:
             attempt += 1
+            response: Any = None
             try:
                 left_s = max(0.001, deadline_s - loop.time())
                 response = await self._coordinator.ask(request, min(timeout_s, left_s))
@@ -383,46 +371,3 @@ class Transactions:
 def _is_usual(error: ClientError) -> bool:
     """Whether to wait for it is part of the protocol."""
     return isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
-
-
-class _Described(Member):
-    """Somebody who commits as the consumer that was described."""
-
-    def __init__(self, metadata: GroupMetadata) -> None:
-        self._standing = Standing(metadata.generation, metadata.member_id, metadata.instance_id)
-
-    def standing(self) -> Standing:
-        return self._standing
-
-
-class _TransactionalCommits(OffsetCommits):
-    """Stores offsets as part of a transaction."""
-
-    about_all = OffsetCommits.about_all | _ABOUT_THE_TRANSACTION
-
-    def __init__(
-        self,
-        coordinator: GroupCoordinator,
-        member: Member,
-        transactional_id: str,
-        identity: ProducerIdentity,
-    ) -> None:
-        super().__init__(coordinator, member)
-        self._transactional_id = transactional_id
-        self._identity = identity
-
-    def request(self, standing: Standing, offsets: Offsets) -> TxnOffsetCommitRequest:
-        return TxnOffsetCommitRequest(
-            self._transactional_id,
-            self._coordinator.group,
-            self._identity.producer_id,
-            self._identity.epoch,
-            [
-                OffsetCommitPartition(*partition, each.offset, each.leader_epoch, each.metadata)
-                for partition, each in offsets.items()
-            ],
-            standing.generation,
-            standing.member_id,
-            standing.instance_id,
-            may_add=True,
-        )
