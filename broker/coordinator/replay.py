@@ -6,16 +6,13 @@ the log, so that one damaged record costs one offset and not a start.
 """
 
 import logging
-from functools import partial
 from typing import Final
 
 from seglog.broker.coordinator.group_records import CommittedOffset, Place
 from seglog.broker.coordinator.pending_offsets import put_into_force
+from seglog.broker.coordinator.topic_reading import read_partition
 from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import FileSlice
-from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.errors import ProtocolError, RecordError
 from seglog.protocol.kafka.codec import decode_record_key, decode_versioned
 from seglog.protocol.kafka.messages.consumer_offsets import (
@@ -169,46 +166,13 @@ def _committed_offset(value: bytes, record_offset: int) -> CommittedOffset:
 async def replay_partition(
     partition: Partition, pool: WorkerPool, buffer_bytes: int
 ) -> PartitionReplay:
-    """Read a whole partition, piece by piece in a worker; nothing is appended to it meanwhile.
+    """Read a whole partition, piece by piece in a worker.
+
+    What is appended meanwhile, such as the marker of a transaction, is read as well.
 
     Raises:
         StorageError: the disk refused.
     """
-    log = partition.log
     replay = PartitionReplay(str(partition.topic_partition))
-    offset = log.offsets.log_start
-    while offset < log.offsets.log_end:
-        next_offset = await _read_piece(log, offset, pool, buffer_bytes, replay)
-        if next_offset is None:
-            # What lies behind the damage cannot be found in this segment; the next one can.
-            segment = log.segments.floor(offset)
-            following = None if segment is None else log.segments.higher(segment.base_offset)
-            if following is None:
-                break
-            next_offset = following.base_offset
-        offset = max(next_offset, offset + 1)
+    await read_partition(partition, pool, buffer_bytes, replay)
     return replay
-
-
-async def _read_piece(
-    log: Log, offset: int, pool: WorkerPool, buffer_bytes: int, replay: PartitionReplay
-) -> int | None:
-    """Take in some batches from an offset on; the offset behind them, None if that is unknown."""
-    try:
-        data = log.read(offset, buffer_bytes, isolation=FetchIsolation.LOG_END)
-    except StorageError as error:
-        if error.takes_dir_offline:
-            raise
-        replay.fault("batch", offset, error)
-        return None
-    if data.slice is None:
-        # The last batches of the log were compacted away.
-        return log.offsets.log_end
-    return await pool.run(partial(_feed, replay, data.slice))
-
-
-def _feed(replay: PartitionReplay, piece: FileSlice) -> int | None:
-    try:
-        return replay.feed(piece.read())
-    finally:
-        piece.release()
