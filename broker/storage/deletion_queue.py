@@ -44,6 +44,7 @@ class DeletionQueue:
     def __init__(self) -> None:
         self._waiting: list[Deletion] = []
         self._count = 0
+        self._seen_ms = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -58,6 +59,11 @@ class DeletionQueue:
 
     def take_due(self, now_ms: int) -> list[Deletion]:
         """Take removals that are due, some at a time; each is run and then reported by ``done``."""
+        if now_ms < self._seen_ms:
+            # The clock was set back. Nothing may keep the disk full for as long as that.
+            for deletion in self._waiting:
+                deletion.due_ms -= self._seen_ms - now_ms
+        self._seen_ms = now_ms
         due: list[Deletion] = []
         while self._waiting and self._waiting[0].due_ms <= now_ms and len(due) < _BATCH_MAX:
             due.append(heapq.heappop(self._waiting))

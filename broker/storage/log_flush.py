@@ -174,7 +174,9 @@ class LogFlusher:
         """Whether the oldest record that is not known to be on disk has waited for so long."""
         if self._offsets.recovery_point >= self._offsets.log_end:
             return False
-        return now_ms - (self._unflushed_since_ms or 0) >= flush_ms
+        waited_ms = now_ms - (self._unflushed_since_ms or 0)
+        # A clock that was set back by an hour must not leave records without a sync for an hour.
+        return waited_ms >= flush_ms or waited_ms < 0
 
     def segment_sealed(self, segment: LogSegment) -> None:
         """Note that a segment was rolled."""

@@ -235,9 +235,9 @@ class LogManager:
         for log in logs:
             self._registry.remove(log)
             self._partition_counts[parent_directory(log.directory)] -= 1
-        self._registry.forget_offline(topic)
+        offline = self._registry.forget_offline(topic)
         # What checkpoints say of these logs must not be taken for new ones of the same name.
-        return TopicDeletion(logs, self._folders, self.housekeeping.checkpoint_jobs())
+        return TopicDeletion(logs, offline, self._folders, self.housekeeping.checkpoint_jobs())
 
     def finish_delete(self, deletion: TopicDeletion, now_ms: int) -> None:
         """Queue the renamed folders of a deleted topic for their removal."""
@@ -249,6 +249,8 @@ class LogManager:
                 log.segment_bytes_total,
                 partial(remove_directory_tree, self._file_system, log.directory),
             )
+        for log_dir, path in deletion.renamed_folders:
+            self._queue_folder(log_dir, path, now_ms)
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         """Put new settings of a topic into force (MGR-5)."""

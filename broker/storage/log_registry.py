@@ -81,7 +81,9 @@ class LogRegistry:
         for topic_partition in topic_partitions:
             self._offline[topic_partition] = reason
 
-    def forget_offline(self, topic: str) -> None:
-        """Forget the offline partitions of a topic that was deleted."""
-        for topic_partition in [each for each in self._offline if each.topic == topic]:
+    def forget_offline(self, topic: str) -> list[TopicPartition]:
+        """Forget the offline partitions of a topic that was deleted; they are returned."""
+        forgotten = [each for each in self._offline if each.topic == topic]
+        for topic_partition in forgotten:
             del self._offline[topic_partition]
+        return forgotten

@@ -111,6 +111,25 @@ class PartitionFolders:
                 self.failed(self._directories.find(path), error)
         return renamed
 
+    def mark_offline_deleted(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> list[tuple[LogDir, str]]:
+        """Rename the folders of partitions whose log could not be opened, or was given up.
+
+        Nobody else would: they would stay on the disk, and stand in the way of their name.
+        """
+        renamed: list[tuple[LogDir, str]] = []
+        for topic_partition in topic_partitions:
+            for log_dir in self._directories.online:
+                path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
+                try:
+                    if self._file_system.exists(path):
+                        target = self.rename(log_dir, path, topic_partition, DirectoryState.DELETED)
+                        renamed.append((log_dir, target))
+                except StorageError as error:
+                    self.failed(log_dir, error)
+        return renamed
+
     def rename(
         self,
         log_dir: LogDir,

@@ -145,7 +145,10 @@ class RetentionPlan:
 
 
 def may_have_deletable(log: Log, now_ms: int) -> bool:
-    """Whether the oldest segment may go; False for an idle log at the cost of a few comparisons."""
+    """Whether the oldest segment may go; False for an idle log at the cost of a few comparisons.
+
+    True as well where timestamps ahead of the clock keep it: the log looks closer and says so.
+    """
     segments, config = log.segments, log.config
     first = segments.first
     assert first is not None, log
@@ -163,4 +166,4 @@ def may_have_deletable(log: Log, now_ms: int) -> bool:
         age_ms = now_ms - first.largest_timestamp_ms
     except MissingFileError:
         return True  # those behind it have to be asked
-    return config.retention_ms >= 0 and age_ms > config.retention_ms
+    return config.retention_ms >= 0 and (age_ms > config.retention_ms or age_ms < 0)

@@ -35,6 +35,16 @@ def test_ten_thousand_removals_are_handed_out_at_once() -> None:
     assert len(queue.take_due(5000)) < 1000
 
 
+def test_a_clock_that_is_set_back_keeps_files_for_as_long_as_that() -> None:
+    """RET-12: the delay is file.delete.delay.ms, whatever the clock does."""
+    queue, _ = _queue_of(1000, 2000)
+    assert queue.take_due(900) == []
+    assert queue.take_due(500) == []
+    assert [deletion.what for deletion in queue.take_due(600)] == ["f1000"]
+    assert queue.take_due(1599) == []
+    assert [deletion.what for deletion in queue.take_due(1600)] == ["f2000"]
+
+
 def test_a_full_disk_waits_for_the_delay() -> None:
     queue, log_dir = _queue_of(1000, 2000)
     other = LogDir(OsFileSystem(), "/e")

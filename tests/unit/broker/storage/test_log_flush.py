@@ -197,6 +197,15 @@ def test_flush_is_due_when_the_oldest_record_has_waited(tmp_path: Path) -> None:
     assert log.is_flush_due(NOW_MS + 2500)
 
 
+def test_a_clock_that_is_set_back_puts_the_flush_off(tmp_path: Path) -> None:
+    """FLUSH-1: an hour back, and flush.ms would be an hour longer."""
+    log = open_log(tmp_path / "log", replace(KEEP, flush_ms=1000))
+    append(log, now_ms=NOW_MS)
+    assert log.is_flush_due(NOW_MS - 3_600_000)
+    log.flush()
+    assert not log.is_flush_due(NOW_MS - 3_600_000)
+
+
 def test_close_puts_the_active_segments_indexes_on_disk(
     log: Log, disk: RecordingFileSystem
 ) -> None:

@@ -40,6 +40,21 @@ def test_a_dry_run_deletes(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_nobody_hears_of_timestamps_ahead_of_the_clock_that_hold_retention_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RET-5: once for each segment that is the oldest, by the task as it runs."""
+    broker = ManagedLogs(tmp_path, log_retention_ms=1000)
+    log = broker.create_topic("t", 1, SMALL)[0]
+    fill(log, 2, first_ms=NOW_MS + 1_800_000)
+    housekeeping = broker.manager.housekeeping
+    for _ in range(3):
+        assert housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    assert caplog.text.count("event=future-timestamps") == 1
+    assert "base_offset=0" in caplog.text
+    broker.kill()
+
+
 def test_files_go_at_once_or_never(tmp_path: Path) -> None:
     """RET-12; a reader that has begun finishes."""
     broker = ManagedLogs(tmp_path, log_retention_bytes=0)

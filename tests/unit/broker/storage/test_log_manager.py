@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import DiskFullError, FileError, LockedError
+from seglog.broker.storage.errors import DiskFullError, FileError, LockedError, MissingFileError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import parent_directory
 from seglog.config import BrokerConfig, ConfigError
@@ -144,6 +144,32 @@ def test_the_folders_of_a_deleted_topic_stay_for_ever_after_a_crash(tmp_path: Pa
     assert all(name.endswith("-delete") for name in folders_in(tmp_path))
     assert broker.remove_files(NOW_MS) == 3
     assert folders_in(tmp_path) == []
+    broker.stop()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_folder_of_an_offline_partition_outlives_its_topic(
+    tmp_path: Path, *, restart: bool
+) -> None:
+    """MGR-3: one of its files was removed by hand, and it is not served any more."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = ManagedLogs(first, second, log_segment_delete_delay_ms=0)
+    for log in broker.create_topic("t", 3):
+        append_many(log, 5)
+    damaged = broker.log("t", 1)
+    broker.manager.set_log_offline(damaged, MissingFileError("open", "t-1", "no such file"))
+    if restart:
+        broker.stop()
+        data_file = Path(damaged.segments.active.log.path)
+        data_file.unlink()
+        data_file.mkdir()
+        broker = ManagedLogs(first, second, log_segment_delete_delay_ms=0)
+        assert damaged.topic_partition in broker.manager.offline_partitions
+    broker.delete_topic("t")
+    folders = folders_in(first) + folders_in(second)
+    assert (len(folders), {name.rpartition("-")[2] for name in folders}) == (3, {"delete"})
+    assert broker.remove_files(NOW_MS) == 3
+    assert folders_in(first) + folders_in(second) == []
     broker.stop()
 
 
