@@ -9,7 +9,6 @@ from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.group_choices import TopicChoice, topic_partitions
 from seglog.clients.cli.parameters import json_option
 from seglog.clients.cli.rendering import (
-    count_text,
     print_json,
     print_message,
     print_table,
@@ -159,7 +158,7 @@ def find_hanging(topics: tuple[TopicChoice, ...], shows_all: bool, as_json: bool
         print_json([_open_as_json(each) for each in shown])
     elif shown:
         print_table(_OPEN_COLUMNS, [_open_row(each) for each in shown])
-    print_message(f"{count_text(len(hanging), 'transaction')} hanging")
+    print_message(f"hanging transactions: {len(hanging)}")
     return 1 if hanging else 0
 
 

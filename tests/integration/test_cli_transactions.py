@@ -107,7 +107,7 @@ def test_a_hanging_transaction_is_neither_found_nor_ended(broker: RunningBroker,
         assert result.error is ErrorCode.NONE
     found = run("find-hanging", "--json")
     assert found.exit_code == 1
-    assert found.stderr == "1 transaction hanging\n"
+    assert found.stderr == "hanging transactions: 1\n"
     (shown,) = json.loads(found.stdout)
     assert (shown["topic"], shown["producer_id"], shown["start_offset"]) == ("planes", 7_000, 0)
     assert shown["transactional_id"] is None
