@@ -15,6 +15,7 @@ from support.foreign.apache_kafka import running_kafka
 from support.foreign.confluent import ConfluentClient
 from support.foreign.dump_tool import dump_folder
 from support.foreign.shape import CODECS, Read, Sent, UnavailableError
+from support.foreign.transactions import open_producer
 from support.kafka_groups import committed_offset
 from support.real_broker import describe
 from support.wires import KafkaWire, read_records
@@ -52,7 +53,7 @@ def produce_in_parts(client: ConfluentClient, topic: str, sent: list[Sent], code
 
 @pytest.fixture(scope="module")
 def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Kafka leaves: every codec, segments, compaction, a transaction, commits."""
+    """What Kafka leaves: every codec, segments, compaction, transactions, commits."""
     folder = tmp_path_factory.mktemp("kafka")
     try:
         with running_kafka(folder, KAFKA_CONFIGS) as kafka:
@@ -69,6 +70,7 @@ def fill(address: str) -> None:
     compacting = {**small, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
     topics = [NewTopic(f"from-{codec}", 2, 1, config=small) for codec in CODECS]
     topics += [NewTopic("compacted", 1, 1, config=compacting), NewTopic("transactional", 1, 1)]
+    topics.append(NewTopic("left-open", 1, 1))
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics(topics).values():
         future.result(30)
@@ -84,6 +86,11 @@ def fill(address: str) -> None:
         producer.produce("transactional", b"%d" % number)
         producer.flush(20)
         (producer.commit_transaction if commit else producer.abort_transaction)(20)
+    left_open = open_producer(client, "left open")
+    left_open.begin()
+    left_open.send("left-open", [b"undecided"])
+    client.produce("left-open", [Sent(None, b"behind it")])
+    left_open.close()
     member = client.member("readers", "from-none")
     eventually(lambda: len(member.seen()) == 300, timeout=20)
     member.commit()
@@ -128,7 +135,27 @@ def test_a_compacted_topic_keeps_its_last_values(broker: RunningBroker) -> None:
 def test_aborted_transactions_stay_hidden(broker: RunningBroker) -> None:
     """The transaction index and the markers are understood."""
     client = ConfluentClient(broker.address)
-    assert [each.value for each in client.consume("transactional", 2)] == [b"0", b"2"]
+    read = client.consume("transactional", 2, isolation="read_committed")
+    assert [each.value for each in read] == [b"0", b"2"]
+
+
+def test_a_transaction_that_kafka_left_open_stays_open(broker: RunningBroker) -> None:
+    """``__transaction_state`` is read as Kafka wrote it: who goes on with the id ends it."""
+    client = ConfluentClient(broker.address)
+    with Admin(broker.address) as admin:
+        owners = {each.transactional_id: each for each in admin.list_transactions()}
+        states = {name: each.state for name, each in owners.items()}
+        assert states == {"left open": "Ongoing", "writer": "CompleteCommit"}
+        (found,) = admin.open_transactions()
+        assert (found.partition, found.transactional_id) == (("left-open", 0), "left open")
+        following = open_producer(client, "left open")
+        assert admin.open_transactions() == []
+    following.begin()
+    following.send("left-open", [b"next"])
+    following.commit()
+    following.close()
+    read = client.consume("left-open", 2, isolation="read_committed")
+    assert [each.value for each in read] == [b"behind it", b"next"]
 
 
 def test_committed_offsets_are_known(broker: RunningBroker) -> None:
