@@ -247,8 +247,11 @@ class TransactionTable:
             self._lost.add(number)
             return
         self.counters.load_faults += replay.faults
-        for metadata in replay.transactions.values():
+        for name, metadata in replay.transactions.items():
+            known = self._transactions.get(name)
+            if known is not None and known.metadata.updated_ms > metadata.updated_ms:
+                # Files of a cluster that had other partitions here: the later word counts.
+                continue
             is_decided = metadata.state in PREPARED
-            self.add(
-                Transaction(metadata, set(metadata.partitions) if is_decided else set(), is_decided)
-            )
+            unmarked = set(metadata.partitions) if is_decided else set()
+            self._transactions[name] = Transaction(metadata, unmarked, is_decided)

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from seglog.broker.coordinator.transaction_records import transaction_record
 from seglog.broker.coordinator.transaction_state import TransactionState
 from seglog.broker.coordinator.transaction_store import TRANSACTION_TOPIC
 from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.protocol.api import (
     DescribeProducersRequest,
     EndTxnRequest,
@@ -18,6 +21,8 @@ from seglog.protocol.api import (
     WriteTxnMarkersRequest,
 )
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.records.builder import build_batch
+from seglog.protocol.types import Acks
 from support.broker_parts import batch_of
 from support.failing_disk import FailingDisk
 from support.group_broker import GroupBroker
@@ -344,6 +349,25 @@ async def test_requests_are_answered_before_everything_is_read(tmp_path: Path) -
     await successor.coordination.transactions.table.loaded()
     assert await producer.init() is NONE
     assert producer.epoch == 1
+    await successor.stop()
+
+
+async def test_an_id_that_two_partitions_know_stops_the_reading(broker: GroupBroker) -> None:
+    """Files of a cluster may have come here with other partitions: the later word counts."""
+    producer = await owner(broker)
+    table = broker.coordination.transactions.table
+    stored = table.metadata("x")
+    assert stored is not None
+    for number, epoch in ((0, 7), (1, 6)):
+        later = replace(stored, producer_epoch=epoch, updated_ms=stored.updated_ms + epoch)
+        batch = build_batch([(0, *transaction_record(later), ())])
+        broker.parts.partition(TRANSACTION_TOPIC, number).append(
+            memoryview(batch), Acks.ALL, stored.updated_ms, AppendOrigin.COORDINATOR
+        )
+    successor = await restarted(broker, clean=False)
+    producer.broker = successor
+    assert await producer.init() is NONE
+    assert producer.epoch == 8
     await successor.stop()
 
 
