@@ -1,6 +1,5 @@
 """What tools ask about groups, and how they change the offsets of those without members."""
 
-from seglog.protocol.wording import count_text
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -49,6 +48,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import count_text
 
 ResetTarget = Literal["earliest", "latest", "current"] | int | datetime | ByPartition[int]
 """Where to set offsets: an end, an offset, or the first record at or after a time.
@@ -138,7 +138,8 @@ class GroupAdmin:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Committed offsets (None: of all partitions that have one)."""
         chosen = None if partitions is None else [as_partition(each) for each in partitions]
-        return await self._commits(group).fetch(chosen, self._timeout_s)
+        # Who looks after groups wants to see what there is, and not to wait for a transaction.
+        return await self._commits(group).fetch(chosen, self._timeout_s, require_stable=False)
 
     async def alter(self, group: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
         """Set committed offsets of a group without members."""
@@ -173,7 +174,8 @@ class GroupAdmin:
         if errors:
             first = next(iter(errors.values()))
             raise OffsetCommitError(
-                f"group {group}: {len(errors)} of {count_text(len(chosen), 'offset')} not deleted: {first}",
+                f"group {group}: {len(errors)} of {count_text(len(chosen), 'offset')} "
+                f"not deleted: {first}",
                 first.code,
                 errors=errors,
             )

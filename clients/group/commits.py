@@ -1,6 +1,5 @@
 """Committed offsets of a group: storing and reading them. Belongs to the loop."""
 
-from seglog.protocol.wording import count_text
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
@@ -26,6 +25,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import count_text
 
 NOT_A_MEMBER: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _ABOUT_THE_GROUP: Final = NOT_A_MEMBER | {
@@ -161,19 +161,24 @@ class OffsetCommits:
         return error
 
     async def fetch(
-        self, partitions: Collection[TopicPartition] | None, timeout_s: float
+        self,
+        partitions: Collection[TopicPartition] | None,
+        timeout_s: float,
+        *,
+        require_stable: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Read offsets; None for a partition of which none is committed.
 
         Args:
             partitions: which; None means all that have one.
             timeout_s: how long to try.
+            require_stable: wait where an open transaction is about to replace an offset.
         """
         asked = None
         if partitions is not None:
             asked = [OffsetFetchPartition(*partition) for partition in partitions]
         request = OffsetFetchRequest(
-            [OffsetFetchGroup(self._coordinator.group, asked)], require_stable=True
+            [OffsetFetchGroup(self._coordinator.group, asked)], require_stable=require_stable
         )
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s

@@ -5,7 +5,6 @@ in the order in which they were decided on, also where a connection has to be op
 an idempotent ``ProducerIdentity`` several batches of a partition are under way at a time.
 """
 
-from seglog.protocol.wording import count_text
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -37,6 +36,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.types import NO_OFFSET, Acks, TopicPartition
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     # Who sends outside of transactions must not pay for them.
@@ -130,8 +130,8 @@ class Sender:
             if last_error is not None:
                 reason = f"; last error: {str(last_error).removeprefix(f'{batch.partition}: ')}"
             error = DeliveryTimeoutError(
-                f"{count_text(batch.record_count, 'record')} for {batch.partition} not acknowledged within "
-                f"{self._config.delivery_timeout_ms} ms{reason}"
+                f"{count_text(batch.record_count, 'record')} for {batch.partition} "
+                f"not acknowledged within {self._config.delivery_timeout_ms} ms{reason}"
             )
             self.give_up(batch, error)
 
@@ -193,6 +193,8 @@ class Sender:
             queues, look_again_at_s = self._accumulator.ready(self._clock())
             if queues and not self._identity.is_known:
                 self._introduce()
+                return look_again_at_s
+            if self._transactions is not None and not self._transactions.may_send:
                 return look_again_at_s
             sent, leaders_at_s = self._dispatch(queues)
             if not sent:

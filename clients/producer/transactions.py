@@ -121,6 +121,11 @@ class Transactions:
         if self.state is not State.OPEN:
             raise self._refusal("to send records")
 
+    @property
+    def may_send(self) -> bool:
+        """Whether records may leave: what slips in behind the end belongs to the next one."""
+        return self.state not in {State.IDLE, State.COMMITTING, State.ABORTING}
+
     # Owning the id.
 
     async def own(self) -> None:
@@ -155,6 +160,7 @@ class Transactions:
         self._error = None
         self.has_written = False
         self.state = State.OPEN
+        self._wake()
 
     async def commit(self) -> None:
         """End the transaction; see ``AsyncProducer.commit_transaction``."""

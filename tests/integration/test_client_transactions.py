@@ -299,6 +299,9 @@ def test_tools_do_not_see_transactions(broker: RunningBroker, name: str, admin: 
         info = admin.describe_transactions([name])[name]
         assert (info.state, info.timeout_ms, info.partitions) == ("Ongoing", 5000, ((name, 1),))
         assert info.started_ms > 0
+        group = f"{name}-group"
+        producer.send_offsets_to_transaction({(name, 0): 0}, group)
+        assert admin.list_group_offsets(group, [(name, 0)]) == {(name, 0): None}
         (found,) = admin.open_transactions([name])
         assert (found.partition, found.transactional_id) == ((name, 1), name)
         admin.abort_transactions([name])

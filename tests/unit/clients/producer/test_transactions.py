@@ -114,6 +114,21 @@ async def test_every_transaction_has_its_own_epoch_and_numbers_from_0(coordinato
     assert {(request.transactional_id, request.may_add) for request in requests} == {("tx", True)}
 
 
+async def test_a_record_that_slips_in_behind_the_end_is_in_no_transaction(coordinator):
+    """Another thread was past the check: it leaves with the next one."""
+    async with AsyncProducer(coordinator.broker.address, **QUICK) as producer:
+        await write(producer)
+        producer._transactions.check_open = lambda: None
+        await producer.send("t", b"late", partition=1)
+        await producer.cluster.refresh(5)
+        assert not coordinator.broker.topics["t"][1].batches
+        async with producer.transaction():
+            pass
+    (batch,) = coordinator.broker.topics["t"][1].batches
+    assert batch.header.producer_epoch == 1
+    assert coordinator.ends() == [(0, True), (1, True)]
+
+
 async def test_nothing_is_said_of_a_transaction_without_anything_in_it(coordinator):
     """The broker could not commit it."""
     async with AsyncProducer(coordinator.broker.address, **QUICK) as producer:
