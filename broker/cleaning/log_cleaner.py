@@ -408,7 +408,7 @@ class LogCleaner:
         )
         if self._logs.get(topic_partition) is not log:
             return
-        if result.end_offset <= job.plan.first_dirty_offset:
+        if job.plan.dirty_segments and result.end_offset <= job.plan.first_dirty_offset:
             self._postpone(log, "the pass got no further")
         log_dir = self._logs.log_dir_of(log)
         self._checkpoints.set(log_dir.path, topic_partition, result.end_offset)
@@ -445,6 +445,9 @@ class LogCleaner:
             logger.info("event=cleaning-stopped log=%s", log.topic_partition)
         elif isinstance(error, DiskFullError):
             self._postpone(log, error)
+            # What earlier groups and passes have replaced makes room for the next one.
+            log_dir = self._logs.log_dir_of(log)
+            self._logs.housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
         elif isinstance(error, FileError) and changed:
             self._postpone(log, "retention took a segment away")
         else:

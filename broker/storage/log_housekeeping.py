@@ -100,9 +100,7 @@ class LogHousekeeping:
         if only is None and is_guarded(self._config):
             for log_dir in self._directories.online:
                 self._plan_guard(plan, log_dir, now_ms, dry_run=dry_run)
-        if not dry_run:
-            self._carry_out(plan, now_ms)
-        return plan.findings()
+        return plan.findings() if dry_run else self._carry_out(plan, now_ms)
 
     def check_disk_guard(self, now_ms: int) -> list[RetentionFinding]:
         """Make room in directories that hold too much, or have them refuse writes.
@@ -116,8 +114,7 @@ class LogHousekeeping:
         plan = RetentionPlan()
         for log_dir in self._directories.online:
             self._plan_guard(plan, log_dir, now_ms, dry_run=False)
-        self._carry_out(plan, now_ms)
-        return plan.findings()
+        return self._carry_out(plan, now_ms)
 
     def schedule_deletion(
         self,
@@ -190,7 +187,9 @@ class LogHousekeeping:
                 log_dir.refuses_writes,
             )
 
-    def _carry_out(self, plan: RetentionPlan, now_ms: int) -> None:
+    def _carry_out(self, plan: RetentionPlan, now_ms: int) -> list[RetentionFinding]:
+        """Delete what is planned; what is gone is returned, which may be less."""
+        done: list[RetentionFinding] = []
         for log, error in plan.failures.items():
             self._retention_failed(log, error)
         for log, planned in plan.by_log.items():
@@ -205,6 +204,7 @@ class LogHousekeeping:
             if not removed:
                 continue
             gone = planned[: len(removed)]  # the active one may have to wait for room
+            done += [each.finding() for each in gone]
             for each in gone:
                 self.deleted_segments[each.reason] += 1
                 self.deleted_bytes[each.reason] += each.segment.size_bytes
@@ -218,6 +218,7 @@ class LogHousekeeping:
                 sorted({each.reason for each in gone}),
                 log.offsets.log_start,
             )
+        return sorted(done)
 
     def _retention_failed(self, log: Log, error: StorageError) -> None:
         # A file that is missing was removed by somebody: that says nothing about the disk.

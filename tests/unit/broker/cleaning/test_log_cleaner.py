@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.cleaning.log_cleaner import LogCleaner
-from seglog.broker.storage.errors import NoDescriptorError, StorageError
+from seglog.broker.storage.errors import DiskFullError, NoDescriptorError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
 from seglog.broker.storage.log import FetchIsolation, Log
@@ -335,6 +335,44 @@ async def test_a_moment_without_descriptors_ends_compaction_of_a_log_for_good(
     cleaning.cleaner.look_for_work()
     await cleaning.clean()
     assert [value for _, _, value in cleaning.content()] == ["2"]
+
+
+async def test_a_full_disk_keeps_what_compaction_has_replaced(
+    start: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C028: for file.delete.delay.ms, while each pass fails for want of that room."""
+    cleaning = await start()
+    log = await cleaning.topic()
+    for value in ("old", "new"):
+        await cleaning.put("k", value)
+    cleaning.roll()
+    await cleaning.clean()
+    housekeeping = cleaning.parts.services.logs.housekeeping
+    assert housekeeping.take_due_deletions(cleaning.now_ms) == []
+    await cleaning.put("k", "newer")
+    cleaning.roll()
+
+    def find_no_room(*_arguments: object) -> None:
+        raise DiskFullError("rename", "00.log.cleaned", "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "replace_segments", find_no_room)
+        assert "No space" in str((await cleaning.clean()).error)
+    assert len(housekeeping.take_due_deletions(cleaning.now_ms)) == 1
+    assert not cleaning.cleaner.uncleanable
+
+
+async def test_a_request_to_clean_what_is_clean_is_reported_as_trouble(
+    start: Callable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CLN-11: only a pass that got nowhere although something was dirty is worth a warning."""
+    cleaning = await start()
+    await cleaning.topic()
+    await cleaning.put("k", "value")
+    cleaning.roll()
+    for _ in range(3):
+        assert (await cleaning.clean()).error is None
+    assert "event=cleaning-postponed" not in caplog.text
 
 
 async def test_a_request_to_clean_is_done_although_a_file_cannot_be_read(start: Callable) -> None:

@@ -1,5 +1,6 @@
 """Retention over many logs, the disk guard, checkpoints and flushes."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.retention_plan import RetentionFinding
 from support.failing_disk import FailingDisk
+from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, read_all
 from support.managed_logs import ManagedLogs
 
@@ -37,6 +39,22 @@ def test_a_dry_run_deletes(tmp_path: Path) -> None:
     assert housekeeping.run_retention(NOW_MS, only=["t"], dry_run=False) == found
     assert log.offsets.log_start == 3
     assert housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    broker.kill()
+
+
+def test_segments_are_said_to_be_deleted_that_are_there(tmp_path: Path) -> None:
+    """RET-12: the names find no room in the directory; who asked is told what is really gone."""
+    disk = FaultyFileSystem()
+    broker = ManagedLogs(tmp_path, file_system=disk, log_retention_ms=1000)
+    log = broker.create_topic("t", 1, SMALL)[0]
+    fill(log, 4, first_ms=NOW_MS - DAY_MS)
+    disk.calls.fail("rename", path_part=f"{2:020}.log", error=errno.ENOSPC)
+    housekeeping = broker.manager.housekeeping
+    found = housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert [each.base_offset for each in found] == [0, 1]
+    assert housekeeping.deleted_segments["retention.ms"] == 2
+    found = housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert [each.base_offset for each in found] == [2, 3]
     broker.kill()
 
 
