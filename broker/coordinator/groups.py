@@ -21,7 +21,8 @@ from seglog.broker.coordinator.group_records import (
 from seglog.broker.coordinator.group_state import GroupLimits, GroupState, Moment
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
 from seglog.broker.coordinator.pending_offsets import PendingOffsets, put_into_force
-from seglog.broker.coordinator.replay import PartitionReplay, replay_partition
+from seglog.broker.coordinator.replay import PartitionReplay
+from seglog.broker.coordinator.topic_reading import read_partition
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.scheduler import ScheduledTask
 from seglog.broker.storage.errors import StorageError
@@ -279,10 +280,9 @@ class GroupTable:
             if partition is None:
                 self._lost.add(number)
                 return
-            pool = services.workers.background
-            replay = await replay_partition(
-                partition, pool, services.config.offsets_load_buffer_size
-            )
+            replay = PartitionReplay(str(partition.topic_partition))
+            buffer_bytes = services.config.offsets_load_buffer_size
+            await read_partition(partition, services.workers.background, buffer_bytes, replay)
             self.counters.load_faults += replay.faults
             self._take_over(replay)
         except StorageError as error:
