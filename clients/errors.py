@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Final
 
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import count_text
 
 
 def address_text(host: str, port: int) -> str:
@@ -139,7 +140,7 @@ class RecordsDroppedError(ClientError):
     """
 
     def __init__(self, dropped: int) -> None:
-        super().__init__(f"{dropped} records were not acknowledged and are dropped")
+        super().__init__(f"{count_text(dropped, 'record')} not acknowledged and dropped")
         self.dropped = dropped
 
 
@@ -494,6 +495,9 @@ def broker_error(code: ErrorCode, message: str | None, about: str = "") -> Broke
 def naming(about: object, words: object) -> str:
     """A text that says what it is about, once: ``about: words``, or the words if they name it."""
     name, text = str(about), str(words)
-    if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text):
+    # "topic flights" is named by "topic 'flights' exists already" as well.
+    kind, _, thing = name.rpartition(" ")
+    quoted = rf"{re.escape(kind)}\b.*'{re.escape(thing)}'" if kind else "(?!)"
+    if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])|\b{quoted}", text):
         return text
     return f"{name}: {text}"

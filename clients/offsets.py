@@ -36,6 +36,7 @@ from seglog.protocol.types import (
     IsolationLevel,
     TopicPartition,
 )
+from seglog.protocol.wording import count_text
 
 TimeSpec = Literal["earliest", "latest", "max_timestamp"] | int | datetime
 """A question about offsets: a special one, or the first record at or after a time (int: ms)."""
@@ -172,7 +173,7 @@ class OffsetFinder:
         known = self._cluster.topics.get(partition.topic)
         if known is not None and partition.partition >= known.partition_count:
             error = UnknownTopicOrPartitionError(
-                f"topic {partition.topic} has {known.partition_count} partitions, "
+                f"topic {partition.topic} has {count_text(known.partition_count, 'partition')}, "
                 f"no {partition.partition}"
             )
             # Not a matter of waiting, although the wire's code says so.
@@ -196,7 +197,8 @@ class OffsetFinder:
             raise
         except TimeoutError as error:
             raise RequestTimeoutError(
-                f"{partition}: the last {count} records not found within {timeout_s:.3g} s"
+                f"{partition}: the last {count_text(count, 'record')} not found "
+                f"within {timeout_s:.3g} s"
             ) from error
 
     async def _find_last(self, partition: TopicPartition, count: int, timeout_s: float) -> int:

@@ -32,6 +32,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import count_text
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """How many partitions one request may create; Kafka's limit."""
@@ -104,8 +105,8 @@ class TopicChanges:
         if added <= 0:
             raise RequestError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"topic {wanted.name!r} has {topic.partition_count} partitions and can only grow, "
-                f"not change to {wanted.count}",
+                f"topic {wanted.name!r} has {count_text(topic.partition_count, 'partition')} and "
+                f"can only grow, not change to {wanted.count}",
             )
         _check_partition_budget(wanted.name, added, PARTITIONS_PER_REQUEST_MAX)
         if wanted.assignments is not None:
@@ -363,7 +364,8 @@ def _check_assignments(assignments: list[list[int]], count: int, node_id: int) -
     if len(assignments) != count:
         raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{len(assignments)} assignments were given for {count} partitions",
+            f"{count_text(len(assignments), 'assignment')} given for "
+            f"{count_text(count, 'partition')}",
         )
     for replica_ids in assignments:
         if replica_ids != [node_id]:

@@ -37,6 +37,7 @@ from seglog.protocol.api import (
     TxnOffsetCommitRequest,
 )
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.wording import count_text
 
 
 class ClassicGroup(RebalancingGroup):
@@ -132,7 +133,7 @@ class ClassicGroup(RebalancingGroup):
         if taken >= self.limits.max_size:
             raise RequestError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"group {self.group_id!r} has {taken} members, "
+                f"group {self.group_id!r} has {count_text(taken, 'member')}, "
                 f"group.max.size is {self.limits.max_size}",
             )
 

@@ -18,10 +18,11 @@ from seglog.broker.storage.layout import (
     parse_segment_file_name,
 )
 from seglog.broker.tools.dump_lines import RECORD, LogDump, index_lines
-from seglog.broker.tools.findings import Findings, Severity, count_text
+from seglog.broker.tools.findings import Findings, Severity
 from seglog.broker.tools.read_only import lock_holder, read_only_files
 from seglog.broker.tools.segment_check import SegmentRole, SegmentSummary, check_segment
 from seglog.broker.tools.small_files import Line, reader_of, text_of
+from seglog.protocol.wording import count_text
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 

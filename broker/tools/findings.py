@@ -4,15 +4,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 
-def count_text(count: int, one: str, many: str | None = None) -> str:
-    """A number of things.
-
-    >>> count_text(1, "note"), count_text(2, "note"), count_text(2, "batch", "batches")
-    ('1 note', '2 notes', '2 batches')
-    """
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 class Severity(Enum):
     """How bad a finding is: a fault makes the exit status 1."""
 

@@ -16,10 +16,11 @@ from seglog.broker.tools.data_folder_check import (
     is_partition_folder,
     read_data_folder,
 )
-from seglog.broker.tools.findings import Findings, Severity, count_text
+from seglog.broker.tools.findings import Findings, Severity
 from seglog.broker.tools.partition_check import PartitionSummary, check_partition
 from seglog.broker.tools.read_only import read_only_files
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import count_text
 
 
 @click.command()

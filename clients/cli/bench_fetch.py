@@ -10,6 +10,7 @@ from seglog.clients.cli.connections import open_consumer
 from seglog.clients.cli.parameters import json_option
 from seglog.clients.cli.rendering import LiveLine, print_json, print_line, print_message
 from seglog.clients.cli.settings import connection_options
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.clients.blocking.consumer import Consumer
@@ -84,7 +85,7 @@ def bench_fetch(topic: str, **options: Any) -> int:
         ended_at = datetime.now().astimezone()
         print_line(f"{_moment_text(begun_at)}, {_moment_text(ended_at)}, {count.line()}")
     if number is not None and count.records < number:
-        print_message(f"only {count.records} of {number} records came in time")
+        print_message(f"only {count.records} of {count_text(number, 'record')} came in time")
         return 1
     return 0
 

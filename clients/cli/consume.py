@@ -23,8 +23,9 @@ from seglog.clients.cli.record_output import (
     template_format,
     value_format,
 )
-from seglog.clients.cli.rendering import count_text, data_stream, is_data_wanted, print_message
+from seglog.clients.cli.rendering import data_stream, is_data_wanted, print_message
 from seglog.clients.cli.settings import connection_options
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.clients.blocking.consumer import Consumer

@@ -18,13 +18,13 @@ from seglog.clients.cli.moments import parse_duration
 from seglog.clients.cli.offset_files import Targets, offset_lines, read_targets
 from seglog.clients.cli.parameters import instant, json_option
 from seglog.clients.cli.rendering import (
-    count_text,
     print_json,
     print_line,
     print_message,
     print_table,
 )
 from seglog.clients.cli.settings import connection_options
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.clients.blocking.admin import Admin

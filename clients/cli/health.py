@@ -7,9 +7,10 @@ import click
 
 from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.parameters import json_option
-from seglog.clients.cli.rendering import count_text, print_json, print_line
+from seglog.clients.cli.rendering import print_json, print_line
 from seglog.clients.cli.settings import connection_options, current_settings
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.wording import count_text
 
 
 @click.command()

@@ -11,7 +11,6 @@ from seglog.clients.cli.parameters import chosen_partitions, json_option, partit
 from seglog.clients.cli.partitions import cleaning_text
 from seglog.clients.cli.rendering import (
     LiveLine,
-    count_text,
     print_json,
     print_message,
     print_table,
@@ -19,6 +18,7 @@ from seglog.clients.cli.rendering import (
 )
 from seglog.clients.cli.settings import connection_options
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.clients.blocking.admin import Admin

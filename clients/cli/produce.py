@@ -21,8 +21,9 @@ from seglog.clients.cli.parameters import (
 )
 from seglog.clients.cli.producer_options import producer_of, producer_options
 from seglog.clients.cli.record_input import InputRecord, JsonFormat, LineFormat, split_stream
-from seglog.clients.cli.rendering import LiveLine, count_text, print_message, size_text
+from seglog.clients.cli.rendering import LiveLine, print_message, size_text
 from seglog.clients.cli.settings import connection_options
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.clients.blocking.producer import Producer
@@ -205,7 +206,7 @@ class _Sending:
                 # The lines before a bad one are sent, as if they had come alone.
                 self._send(records)
             self._settle()
-            self._live.show(f"{number} records, {size_text(self._bytes)} read")
+            self._live.show(f"{count_text(number, 'record')}, {size_text(self._bytes)} read")
 
     def _send(self, records: list[InputRecord]) -> None:
         for partition, group in itertools.groupby(records, operator.attrgetter("partition")):

@@ -126,15 +126,6 @@ def size_text(size_bytes: int) -> str:
     return f"{size:.1f} {_UNITS[unit]}"
 
 
-def count_text(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> count_text(1, "record"), count_text(2, "record")
-    ('1 record', '2 records')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def time_text(timestamp_ms: int) -> str | None:
     """A time in UTC, None where there is none; the bare number where no calendar has it.
 

@@ -10,7 +10,6 @@ from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.parameters import as_mapping, json_option, key_value
 from seglog.clients.cli.partitions import STATE_COLUMNS, partition_as_json, state_cells
 from seglog.clients.cli.rendering import (
-    count_text,
     print_json,
     print_line,
     print_message,
@@ -18,6 +17,7 @@ from seglog.clients.cli.rendering import (
 )
 from seglog.clients.cli.settings import connection_options
 from seglog.protocol.types import ConfigSource, TopicPartition
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.protocol.api import PartitionDescription, TopicMetadata

@@ -12,6 +12,7 @@ from seglog.clients.errors import ConfigurationError, UnknownTopicOrPartitionErr
 from seglog.clients.models import OffsetAndMetadata
 from seglog.clients.offsets import PartitionLike, TimeSpec, as_partition
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import count_text
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | None]
 
@@ -70,7 +71,7 @@ class PartitionSet:
             known = await self._cluster.find_topic(state.partition.topic, self._timeout_s)
             if state.partition.partition >= known.partition_count:
                 raise UnknownTopicOrPartitionError(
-                    f"topic {known.name} has {known.partition_count} partitions, "
+                    f"topic {known.name} has {count_text(known.partition_count, 'partition')}, "
                     f"no {state.partition.partition}"
                 )
             self.states[state.partition] = state

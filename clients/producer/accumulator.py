@@ -6,7 +6,6 @@ ones of their queue, and after a failure no more leave until all of them have en
 keeps the order of a partition through every retry.
 """
 
-from seglog.protocol.wording import count_text
 import itertools
 import operator
 import threading
@@ -23,6 +22,7 @@ from seglog.clients.producer.partitioner import StickyPartitioner, partition_for
 from seglog.clients.producer.records import BulkItem, RecordFields, measured_item
 from seglog.protocol.records.batch import HEADER_BYTES
 from seglog.protocol.types import NO_SEQUENCE, TopicPartition
+from seglog.protocol.wording import count_text
 
 CONFIRMED_S: Final = 1.0
 """How long after an acknowledgement batches of a partition follow each other without waiting.

@@ -1,6 +1,5 @@
 """``AsyncProducer``: sends records in batches."""
 
-from seglog.protocol.wording import count_text
 import asyncio
 import copy
 import logging
@@ -28,6 +27,7 @@ from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
 from seglog.clients.producer.sender import Sender
 from seglog.clients.producer.transactional_steps import TransactionalSteps
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     # Who sends outside of transactions must not pay for them.
@@ -250,7 +250,9 @@ class AsyncProducer(TransactionalSteps):
         self._wake_sender()
         if not await _wait_for(batches, timeout):
             waiting = sum(batch.record_count for batch in batches if not batch.is_done)
-            raise FlushTimeoutError(f"{count_text(waiting, 'record')} not acknowledged within {timeout} s")
+            raise FlushTimeoutError(
+                f"{count_text(waiting, 'record')} not acknowledged within {timeout} s"
+            )
         self.raise_unseen_error()
 
     async def close(
@@ -279,8 +281,8 @@ class AsyncProducer(TransactionalSteps):
         await self.cluster.close()
         for batch in self.accumulator.pending():
             error = ClientClosedError(
-                f"{count_text(batch.record_count, 'record')} for {batch.partition} dropped: the producer is "
-                "closed"
+                f"{count_text(batch.record_count, 'record')} for {batch.partition} dropped: "
+                "the producer is closed"
             )
             batch.mark_error_seen()
             self.accumulator.finish(batch, Outcome(error=error))

@@ -37,6 +37,10 @@ def test_a_text_says_what_it_is_about_once():
     assert str(errors.broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, words, "t-1")) == words
     assert errors.naming(TopicPartition("t", 1), f"t-1: {words}") == f"t-1: {words}"
     assert errors.naming(TopicPartition("t", 1), "t-10 is full") == "t-1: t-10 is full"
+    for words in ("topic 'flights' exists already", "topic name 'flights' is too short"):
+        assert errors.naming("topic flights", words) == words
+    assert errors.naming("topic f", "topic 'fl' is new") == "topic f: topic 'fl' is new"
+    assert str(errors.RecordsDroppedError(1)).startswith("1 record not")
     assert errors.naming("t.a", "not.t.a, nor t.a.b") == "t.a: not.t.a, nor t.a.b"
 
 
