@@ -28,7 +28,7 @@ from seglog.protocol.api import (
     ProduceResponse,
 )
 from seglog.protocol.errors import ErrorCode, RecordError, SeglogError
-from seglog.protocol.records.batch import TRANSACTIONAL_BIT
+from seglog.protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT
 from seglog.protocol.types import Acks
 
 INLINE_COMPRESSED_BYTES_MAX: Final = 16 * 1024
@@ -64,42 +64,25 @@ class ProduceOperation:
         acks = request.acks
         if acks not in (-1, 0, 1):
             return _refuse_acks(request)
-        is_costly = is_transactional = False
-        for entry in request.partitions:
+        entries = request.partitions
+        is_special = False
+        for entry in entries:
             records = entry.records
-            if records is None or (size := records.nbytes) <= _ATTRIBUTES_LOW_BYTE:
-                continue
-            if records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
-                is_transactional = True
-            if size > INLINE_COMPRESSED_BYTES_MAX and self._is_costly(entry, records):
-                is_costly = True
-        admission = self._services.admission
+            if records is not None and (
+                records.nbytes > INLINE_COMPRESSED_BYTES_MAX
+                or records.nbytes < HEADER_BYTES
+                or records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+            ):
+                is_special = True
         refusals: Refusals = _NONE_REFUSED
-        if is_transactional and admission is not None:
-            admit = partial(
-                admit_batches, admission, request, lambda entry: self._partition_for(entry, context)
-            )
-            refusals, admitted = admit()
-            if is_costly or admitted is not None:
-                work = self._validate_apart(request, context, refusals, admitted, admit)
-                return self._services.begin(work, holds_input=True)
-        elif is_costly:
-            work = self._validate_apart(request, context)
-            return self._services.begin(work, holds_input=True)
-        return self._append(request, context, refusals)
-
-    def _append(
-        self,
-        request: ProduceRequest,
-        context: RequestContext,
-        refusals: Refusals,
-    ) -> ProduceResponse | Pending[ProduceResponse]:
-        """Append everything but what was refused, whose records are taken out."""
-        acks = request.acks
+        if is_special:
+            pending, refusals = self._look_closely(request, context)
+            if pending is not None:
+                return pending
         now_ms = self._services.clock.time_ms()
         results: list[ProducePartitionResult] = []
         waiting: _Waiting = []
-        for entry in request.partitions:
+        for entry in entries:
             try:
                 partition = self._partition_for(entry, context)
                 if entry.records is None:
@@ -112,8 +95,38 @@ class ProduceOperation:
         response = ProduceResponse(results)
         return Pending(self._await_all(response, waiting, request)) if waiting else response
 
+    def _look_closely(
+        self, request: ProduceRequest, context: RequestContext
+    ) -> tuple[Pending[ProduceResponse] | None, Refusals]:
+        """Have large batches validated in a worker, and those of transactions let in.
+
+        Returns:
+            The answer if it takes a while; otherwise what is refused, to append the rest now.
+        """
+        is_costly = is_transactional = False
+        for entry in request.partitions:
+            records = entry.records
+            if records is None or records.nbytes < HEADER_BYTES:
+                continue
+            is_costly |= self._is_costly(entry, records)
+            is_transactional |= bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
+        admission = self._services.admission
+        refusals: Refusals = _NONE_REFUSED
+        admitted, admit = None, None
+        if is_transactional and admission is not None:
+            admit = partial(
+                admit_batches, admission, request, lambda entry: self._partition_for(entry, context)
+            )
+            refusals, admitted = admit()
+        if is_costly or admitted is not None:
+            work = self._validate_apart(request, context, refusals, admitted, admit)
+            return self._services.begin(work, holds_input=True), refusals
+        return None, refusals
+
     def _is_costly(self, entry: ProducePartition, records: memoryview) -> bool:
         """Whether a batch is better validated in a worker: it is decompressed or recompressed."""
+        if records.nbytes <= INLINE_COMPRESSED_BYTES_MAX:
+            return False
         if records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK:
             return True
         partition = self._services.partitions.find(entry.topic, entry.partition)
@@ -126,9 +139,9 @@ class ProduceOperation:
         self,
         request: ProduceRequest,
         context: RequestContext,
-        refusals: Refusals = _NONE_REFUSED,
-        admitted: "asyncio.Future[None] | None" = None,
-        admit: Admit | None = None,
+        refusals: Refusals,
+        admitted: "asyncio.Future[None] | None",
+        admit: Admit | None,
     ) -> ProduceResponse:
         """The same with all validation in workers, then all appends in the order of the request."""
         validations = [
