@@ -58,6 +58,7 @@ def test_an_example_does_something_else(broker: RunningBroker, commands: Path) -
         result = subprocess.run(
             ["bash", "-c", command],
             env=environment,
+            cwd=commands.parent,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
