@@ -17,14 +17,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from seglog.broker.storage.catalog_file import CatalogState, CatalogTopic
+from seglog.broker.storage.catalog_file import CATALOG_FILE, CatalogState, CatalogTopic
 from seglog.broker.storage.checkpoint_writer import Offsets
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.disk_reserve import keep_reserve, write_even_if_full
 from seglog.broker.storage.errors import DiskFullError, InvalidTopicNameError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.identifiers import random_id
-from seglog.broker.storage.layout import INTERNAL_TOPICS, DirectoryState, check_topic_name
+from seglog.broker.storage.layout import (
+    INTERNAL_TOPICS,
+    META_PROPERTIES,
+    DirectoryState,
+    check_topic_name,
+)
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_dir_scan import LogDirScan, check_no_duplicates, scan_log_dir
@@ -90,6 +95,8 @@ class LogStartup:
         directories = self._directories
         paths = [log_dir.path for log_dir in directories.online]
         catalog = TopicCatalog.open(self._file_system, paths)
+        if catalog is not None:
+            self._leave_out_blank(catalog)
         identity = directories.identify(catalog.state.cluster_id if catalog is not None else None)
         for log_dir in directories.online:
             scan = directories.attempt(log_dir, partial(scan_log_dir, self._file_system, log_dir))
@@ -194,6 +201,43 @@ class LogStartup:
             return False
         return True
 
+    def _leave_out_blank(self, catalog: TopicCatalog) -> None:
+        """Do not use directories without content while partitions are missing that may be there.
+
+        Where a disk is not mounted its mount point is an empty folder. Partitions made anew in it
+        would be served without their records, to be hidden again as soon as the disk is back.
+        """
+        directories, file_system = self._directories, self._file_system
+        new = [
+            log_dir
+            for log_dir in directories.online
+            if directories.attempt(log_dir, partial(_is_new, file_system, log_dir))
+        ]
+        if not new:
+            return
+        blank: list[LogDir] = []
+        present: set[TopicPartition] = set()
+        for log_dir in directories.online:
+            scan = directories.attempt(log_dir, partial(scan_log_dir, file_system, log_dir))
+            if scan is None:
+                continue
+            present.update(scan.live, scan.unreachable)
+            if log_dir in new and not (scan.live or scan.unreachable):
+                blank.append(log_dir)
+        missing = [each for each in _partitions_of(catalog) if each not in present]
+        if not missing or len(blank) == len(directories.online):
+            return
+        for log_dir in blank:
+            log_dir.set_offline(
+                StorageError(
+                    f"{log_dir.path} is empty, and partition {missing[0]}"
+                    f" (of {len(missing)} like it) is in no other data directory: is its disk"
+                    " mounted? If it is to be a new directory, and they are lost, make an empty"
+                    f" file {log_dir.path}/{META_PROPERTIES}"
+                )
+            )
+            catalog.leave_out(log_dir.path)
+
     def _put_aside(
         self, log_dir: LogDir, path: str, topic_partition: TopicPartition, catalog: TopicCatalog
     ) -> None:
@@ -279,6 +323,22 @@ class LogStartup:
         except DiskFullError as error:
             # What was found will be found again; until then it is only in memory.
             logger.warning("event=catalog-not-written error=%s", error)
+
+
+def _partitions_of(catalog: TopicCatalog) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, number)
+        for topic in catalog.topics()
+        for number in range(topic.partition_count)
+    ]
+
+
+def _is_new(file_system: FileSystem, log_dir: LogDir) -> bool:
+    """Whether nothing says that a directory was ever used.
+
+    Checkpoints do not: a broker whose disk is unmounted under its hands writes them there.
+    """
+    return not (log_dir.is_there() or file_system.exists(f"{log_dir.path}/{CATALOG_FILE}"))
 
 
 def _is_hidden(topic_partition: TopicPartition) -> bool:

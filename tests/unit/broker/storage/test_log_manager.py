@@ -238,6 +238,52 @@ def test_missing_folders_stay_missing(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_a_disk_that_is_not_mounted_is_taken_for_a_new_directory(tmp_path: Path) -> None:
+    """MGR-7: its partitions were made anew in the mount point, and served without any record."""
+    first, second, disk = tmp_path / "first", tmp_path / "second", tmp_path / "disk"
+    broker = ManagedLogs(first, second)
+    for log in broker.create_topic("t", 4):
+        append_many(log, 5)
+    broker.stop()
+    second.rename(disk)
+    for number in range(2):
+        second.mkdir(exist_ok=True)
+        (second / "replication-offset-checkpoint").write_text("0\n0\n")
+        broker = ManagedLogs(first, second)
+        assert len(broker.manager) == 2 + number
+        assert len(broker.manager.offline_partitions) == 2
+        reason = broker.manager.log_dirs[1].offline_reason
+        assert reason is not None
+        assert f"{second} is empty, and partition t-1" in reason
+        broker.create_topic(f"u{number}")
+        broker.stop()
+        assert names_in(second) == [".lock", "replication-offset-checkpoint"]
+    for path in second.iterdir():
+        path.unlink()
+    second.rmdir()
+    disk.rename(second)
+    broker = ManagedLogs(first, second)
+    assert [len(read_all(broker.log("t", number))) for number in range(4)] == [5] * 4
+    broker.stop()
+
+
+def test_a_new_directory_is_not_used_beside_the_old_ones(tmp_path: Path) -> None:
+    """Nothing is missing; or what is missing is given up, as the reason says how to."""
+    first, second, third = tmp_path / "first", tmp_path / "second", tmp_path / "third"
+    broker = ManagedLogs(first)
+    broker.create_topic("t", 2)
+    broker.stop()
+    broker = ManagedLogs(first, second)
+    broker.create_topic("u", 4)
+    assert [log_dir.is_online for log_dir in broker.manager.log_dirs] == [True, True]
+    broker.stop()
+    third.mkdir()
+    (third / "meta.properties").touch()
+    broker = ManagedLogs(first, third)
+    assert (len(broker.manager), len(broker.manager.offline_partitions)) == (6, 0)
+    broker.stop()
+
+
 def test_new_settings_do_not_reach_logs_that_are_open(tmp_path: Path) -> None:
     """MGR-5."""
     broker = ManagedLogs(tmp_path)
