@@ -51,6 +51,8 @@ RATES: Final = (1_000, 10_000)
 RATE_SECONDS: Final = 10
 WARM_UP_SECONDS: Final = 3
 TOOL_RECORDS: Final = 1_000_000
+TRANSACTIONS: Final = 1000
+TRANSACTION_RECORDS: Final = 10
 PRODUCER: Final = {"linger.ms": 5, "batch.size": 131072, "acks": "all", "compression.type": "none"}
 CONSUMER: Final = {
     "max.partition.fetch.bytes": 10_485_760,
@@ -105,6 +107,8 @@ def _measure(report: Report, name: str, server: Server) -> None:
     for size, count in SIZES.items():
         _measure_size(report, f"{size} B, {name}", server, size, count)
     _java_tools(report, name, address)
+    a_second = TRANSACTIONS / _transactions(address, "transactions")
+    report.figure(f"transactions of {TRANSACTION_RECORDS} records, {name}", "a second", a_second)
     for rate in RATES:
         latencies = _latencies(address, f"rate-{rate}", rate)
         for share in (0.5, 0.99):
@@ -209,6 +213,25 @@ def _run_kcat(address: str, topic: str, count: int) -> float:
     ]  # fmt: skip
     started = time.perf_counter()
     subprocess.run(command, check=True, timeout=60)
+    return time.perf_counter() - started
+
+
+def _transactions(address: str, topic: str) -> float:
+    """Seconds for transactions of a few records each, one after the other, after half as many."""
+    from confluent_kafka import Producer
+
+    _create(address, topic)
+    settings = {"bootstrap.servers": address, "transactional.id": topic, "linger.ms": 0}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    started = 0.0
+    for number in range(-TRANSACTIONS // 2, TRANSACTIONS):
+        if number == 0:
+            started = time.perf_counter()
+        producer.begin_transaction()
+        for _ in range(TRANSACTION_RECORDS):
+            producer.produce(topic, b"x" * 100, partition=0)
+        producer.commit_transaction(30)
     return time.perf_counter() - started
 
 
