@@ -64,7 +64,11 @@ class ApacheKafka:
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
         self._properties.write_text(text)
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        run_java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+        run_java(
+            "kafka.tools.StorageTool", "format", "-c", str(self._properties),
+            # In one word: the id may begin with a hyphen.
+            f"--cluster-id={cluster_id}",
+        )  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
