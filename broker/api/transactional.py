@@ -85,7 +85,7 @@ def admit_batches(
     for entry in request.partitions:
         if id(entry) in refused:
             entry.records = None
-    return refused, _all_of(waits)
+    return refused, all_of(waits)
 
 
 def _beginnings(
@@ -154,14 +154,14 @@ def _for_producer(error: RequestError, request: ProduceRequest) -> RequestError:
     return RequestError(code, error.message)
 
 
-def _all_of(waits: "list[asyncio.Future[None]]") -> "asyncio.Future[None] | None":
+def all_of(waits: "list[asyncio.Future[None]]") -> "asyncio.Future[None] | None":
     """One future for all of these, none of which is cancelled with it."""
     if len(waits) <= 1:
         return waits[0] if waits else None
-    return asyncio.ensure_future(wait_for_all(waits))
+    return asyncio.ensure_future(_wait_for_all(waits))
 
 
-async def wait_for_all(waits: "list[asyncio.Future[None]]") -> None:
+async def _wait_for_all(waits: "list[asyncio.Future[None]]") -> None:
     """Wait for several futures without cancelling them; raises the first error."""
     await asyncio.wait(waits)
     for each in waits:

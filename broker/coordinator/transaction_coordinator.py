@@ -11,6 +11,7 @@ from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext, ResponseT
 from seglog.broker.api.services import Services
+from seglog.broker.api.transactional import all_of
 from seglog.broker.coordinator.internal_topic import InternalTopic
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, coordinator_error
 from seglog.broker.coordinator.producer_ids import ProducerIds
@@ -197,7 +198,7 @@ class TransactionCoordinator:
             )
         response = AddPartitionsToTxnResponse(results)
         return self._answer(
-            _all_of(waits), response, lambda error: AddPartitionsToTxnResponse(results, error)
+            all_of(waits), response, lambda error: AddPartitionsToTxnResponse(results, error)
         )
 
     def _verified(
@@ -421,16 +422,3 @@ async def _once(
     if error is None:
         return response
     return refused(coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR).code)
-
-
-def _all_of(waits: list[Acknowledgement]) -> Acknowledgement | None:
-    """One future for all of these, none of which is cancelled with it."""
-    if len(waits) <= 1:
-        return waits[0] if waits else None
-    return asyncio.ensure_future(_wait_for_all(waits))
-
-
-async def _wait_for_all(waits: list[Acknowledgement]) -> None:
-    await asyncio.wait(waits)
-    for acknowledged in waits:
-        acknowledged.result()

@@ -152,7 +152,10 @@ class TransactionEndings:
         except SeglogError as error:
             if not _is_pointless(error):
                 self._table.counters.failed_markers += 1
-                logger.warning(
+                # An offline directory stays so until a restart: said once, tried every second.
+                is_first = transaction not in self._unfinished
+                logger.log(
+                    logging.WARNING if is_first else logging.DEBUG,
                     "event=marker-not-written transactional_id=%r partition=%s-%d error=%s",
                     metadata.transactional_id,
                     *place,
