@@ -23,13 +23,12 @@
 Wire codes become exceptions in ``broker_error`` only.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
-from seglog.protocol.wording import count_text
+from seglog.protocol.wording import count_text, naming
 
 
 def address_text(host: str, port: int) -> str:
@@ -490,14 +489,3 @@ def broker_error(code: ErrorCode, message: str | None, about: str = "") -> Broke
     kind = BROKER_ERRORS.get(code) or _RELATIVES.get(code) or BrokerError
     words = message or f"the broker answered {code.name}"
     return kind(naming(about, words) if about else words, code)
-
-
-def naming(about: object, words: object) -> str:
-    """A text that says what it is about, once: ``about: words``, or the words if they name it."""
-    name, text = str(about), str(words)
-    # "topic flights" is named by "topic 'flights' exists already" as well.
-    kind, _, thing = name.rpartition(" ")
-    quoted = rf"{re.escape(kind)}\b.*'{re.escape(thing)}'" if kind else "(?!)"
-    if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])|\b{quoted}", text):
-        return text
-    return f"{name}: {text}"

@@ -21,7 +21,6 @@ from seglog.clients.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
     broker_error,
-    naming,
 )
 from seglog.clients.offsets import OffsetFinder, TimeSpec
 from seglog.clients.retry import Backoff
@@ -29,6 +28,7 @@ from seglog.protocol.api import FetchPartition, FetchPartitionResult, FetchReque
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import naming
 
 REQUESTS_PER_BROKER: Final = 8
 """Requests under way to a broker at a time; usually it is one, with all partitions in it."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from seglog.clients.cluster import Cluster
-from seglog.clients.errors import BrokerError, ClientError, broker_error, naming
+from seglog.clients.errors import BrokerError, ClientError, broker_error
 from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     Coordinator,
@@ -14,6 +14,7 @@ from seglog.protocol.api import (
     FindCoordinatorResponse,
 )
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.wording import naming
 
 MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """Answers after which the coordinator has to be looked for again."""

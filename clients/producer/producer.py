@@ -290,7 +290,7 @@ class AsyncProducer(TransactionalSteps):
         if dropped:
             # Not held back by other trouble a moment ago: at the end of a program it is all that
             # anybody hears of lost records.
-            _logger.warning("producer: closed with %d records dropped", dropped)
+            _logger.warning("producer: closed with %s dropped", count_text(dropped, "record"))
         return dropped
 
     def raise_unseen_error(self) -> None:

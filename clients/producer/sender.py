@@ -19,7 +19,6 @@ from seglog.clients.errors import (
     DeliveryTimeoutError,
     InvalidRecordError,
     broker_error,
-    naming,
 )
 from seglog.clients.producer.accumulator import PartitionQueue, RecordAccumulator
 from seglog.clients.producer.batch import Outcome, ProducerBatch
@@ -36,7 +35,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.types import NO_OFFSET, Acks, TopicPartition
-from seglog.protocol.wording import count_text
+from seglog.protocol.wording import count_text, naming
 
 if TYPE_CHECKING:
     # Who sends outside of transactions must not pay for them.

@@ -21,7 +21,6 @@ from seglog.clients.errors import (
     TransactionAbortedError,
     TransactionStateError,
     broker_error,
-    naming,
 )
 from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.models import GroupMetadata, OffsetAndMetadata
@@ -43,6 +42,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import NO_PRODUCER_ID
+from seglog.protocol.wording import naming
 
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 

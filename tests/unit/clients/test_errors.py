@@ -8,6 +8,7 @@ import pytest
 from seglog.clients import errors
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
+from seglog.protocol.wording import naming
 
 
 def test_every_wire_code_becomes_an_error_with_the_code_and_its_retriable_flag():
@@ -35,13 +36,13 @@ def test_people_can_catch_what_they_handle():
 def test_a_text_says_what_it_is_about_once():
     words = "there is no partition t-1"
     assert str(errors.broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, words, "t-1")) == words
-    assert errors.naming(TopicPartition("t", 1), f"t-1: {words}") == f"t-1: {words}"
-    assert errors.naming(TopicPartition("t", 1), "t-10 is full") == "t-1: t-10 is full"
+    assert naming(TopicPartition("t", 1), f"t-1: {words}") == f"t-1: {words}"
+    assert naming(TopicPartition("t", 1), "t-10 is full") == "t-1: t-10 is full"
     for words in ("topic 'flights' exists already", "topic name 'flights' is too short"):
-        assert errors.naming("topic flights", words) == words
-    assert errors.naming("topic f", "topic 'fl' is new") == "topic f: topic 'fl' is new"
+        assert naming("topic flights", words) == words
+    assert naming("topic f", "topic 'fl' is new") == "topic f: topic 'fl' is new"
     assert str(errors.RecordsDroppedError(1)).startswith("1 record not")
-    assert errors.naming("t.a", "not.t.a, nor t.a.b") == "t.a: not.t.a, nor t.a.b"
+    assert naming("t.a", "not.t.a, nor t.a.b") == "t.a: not.t.a, nor t.a.b"
 
 
 def test_python_programs_may_catch_the_built_in_kinds():

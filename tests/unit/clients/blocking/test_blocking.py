@@ -394,6 +394,6 @@ def test_the_interpreter_ends_although_the_broker_hangs(threaded_broker):
     result = run_program(threaded_broker.address, "hangs")
     assert time.monotonic() - begun < 12
     assert (result.returncode, result.stdout) == (0, "b'known'\n")
-    assert "closed with 1 records dropped" in result.stderr
+    assert "closed with 1 record dropped" in result.stderr
     assert "never retrieved" not in result.stderr
     assert "Traceback" not in result.stderr
