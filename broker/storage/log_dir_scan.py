@@ -2,6 +2,7 @@
 
 import logging
 import os.path
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -76,17 +77,28 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
     return scan
 
 
-def check_no_duplicates(scans: list[LogDirScan]) -> None:
+def check_no_duplicates(
+    scans: list[LogDirScan], is_left_over: Callable[[TopicPartition, str], bool]
+) -> None:
     """Check that no partition lies in two data directories.
+
+    Args:
+        is_left_over: whether the folder of a partition is that of a topic which was deleted, while
+            its directory was away. Asked only where there are two.
 
     Raises:
         DuplicatePartitionError: one does.
     """
-    seen: dict[TopicPartition, str] = {}
+    seen: dict[TopicPartition, LogDirScan] = {}
     for scan in scans:
-        for topic_partition in scan.live:
-            other = seen.setdefault(topic_partition, scan.log_dir.path)
-            if other != scan.log_dir.path:
+        for topic_partition, name in scan.live.items():
+            first = seen.setdefault(topic_partition, scan)
+            if first is scan or is_left_over(topic_partition, f"{scan.log_dir.path}/{name}"):
+                continue
+            other = first.log_dir.path
+            if is_left_over(topic_partition, f"{other}/{first.live[topic_partition]}"):
+                seen[topic_partition] = scan
+            else:
                 raise DuplicatePartitionError(
                     f"partition {topic_partition} is in {other} and in {scan.log_dir.path}; "
                     "move one of the two folders away"

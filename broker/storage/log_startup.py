@@ -102,7 +102,7 @@ class LogStartup:
             scan = directories.attempt(log_dir, partial(scan_log_dir, self._file_system, log_dir))
             if scan is not None:
                 self._scans.append(scan)
-        check_no_duplicates(self._scans)
+        check_no_duplicates(self._scans, partial(self._is_left_over, catalog))
         paths = [log_dir.path for log_dir in directories.online]
         if catalog is None:
             state = CatalogState(cluster_id=identity.cluster_id)
@@ -237,6 +237,13 @@ class LogStartup:
                 )
             )
             catalog.leave_out(log_dir.path)
+
+    def _is_left_over(
+        self, catalog: TopicCatalog | None, topic_partition: TopicPartition, path: str
+    ) -> bool:
+        """Whether a folder is surely not that of the topic which has its name now."""
+        topic = None if catalog is None else catalog.get(topic_partition.topic)
+        return topic is not None and self._folders.topic_id_of(path) not in (None, topic.topic_id)
 
     def _put_aside(
         self, log_dir: LogDir, path: str, topic_partition: TopicPartition, catalog: TopicCatalog

@@ -61,7 +61,8 @@ class ManagedLogs:
         """Delete a topic as the broker does: catalog first, then the folders."""
         topic = self.catalog.delete_topic(name)
         self.manager.delete_topic(name, now_ms)
-        self.catalog.folders_are_gone(topic.topic_id)
+        if all(log_dir.is_online for log_dir in self.manager.log_dirs):
+            self.catalog.folders_are_gone(topic.topic_id)
 
     def log(self, topic: str, partition: int = 0) -> Log:
         """The log of a partition that is served."""

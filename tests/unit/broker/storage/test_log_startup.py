@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import InvalidDirectoryNameError
+from seglog.broker.storage.errors import FileError, InvalidDirectoryNameError
 from seglog.broker.storage.log_dir_scan import DuplicatePartitionError
 from seglog.broker.storage.topic_catalog import UnreadableCatalogError
 from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, open_log, read_all
@@ -219,6 +219,31 @@ def test_one_of_two_folders_of_a_partition_is_chosen_by_chance(tmp_path: Path) -
             shutil.copytree(first / name, second / name)
     with pytest.raises(DuplicatePartitionError, match=r"t-\d is in"):
         ManagedLogs(first, second)
+
+
+@pytest.mark.parametrize("with_another", [False, True])
+def test_a_directory_comes_back_with_a_topic_that_was_deleted_meanwhile(
+    tmp_path: Path, *, with_another: bool
+) -> None:
+    """MGR-6, REC-17: its folders go, and one of the same name does not keep the broker down."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    for log in broker.create_topic("t", 2):
+        append_many(log, 3)
+    lost = broker.manager.log_dirs[1]
+    broker.manager.set_offline(lost, FileError("sync", "x", "broken"))
+    broker.delete_topic("t")
+    if with_another:
+        append_many(broker.create_topic("t", 2)[1], 5)
+    broker.stop()
+    broker = ManagedLogs(first, second)
+    assert folders_in(second)[0].endswith("-stray" if with_another else "-delete")
+    assert [str(log.topic_partition) for log in broker.manager.all_logs()] == (
+        ["t-0", "t-1"] if with_another else []
+    )
+    if with_another:
+        assert len(read_all(broker.log("t", 1))) == 5
+    broker.stop()
 
 
 def test_plain_files_stop_the_start(tmp_path: Path) -> None:
