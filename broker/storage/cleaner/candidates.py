@@ -139,14 +139,18 @@ def _is_too_young(log: Log, segment: LogSegment, now_ms: int) -> bool:
 
 
 def _overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
-    """By how much the oldest dirty segment's first batch is older than it may get (CLN-5)."""
+    """By how much the oldest first batch of the dirty segments is older than it may get (CLN-5).
+
+    Timestamps come from clients, so that it need not be in the first of them.
+    """
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms >= now_ms:
         return 0
+    oldest_ms = now_ms
     for segment, end_offset in _sealed_with_ends(log):
         if end_offset <= first_dirty:
             continue
         first = segment.first_batch_timestamp
         if first is not None and first >= 0:
-            return max(0, now_ms - lag_ms - first)
-    return 0
+            oldest_ms = min(oldest_ms, first)
+    return max(0, now_ms - lag_ms - oldest_ms)

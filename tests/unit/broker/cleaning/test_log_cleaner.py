@@ -213,6 +213,20 @@ async def test_a_quiet_topic_is_never_compacted(start: Callable) -> None:
     assert len(cleaning.content("control")) == 101
 
 
+async def test_a_young_record_in_front_hides_an_overdue_one(start: Callable) -> None:
+    """CLN-5: timestamps do not ascend; the oldest of the dirty segments counts."""
+    cleaning = await start()
+    log = await cleaning.topic(max_compaction_lag_ms="2000", min_cleanable_dirty_ratio="1")
+    await cleaning.put("k", "ahead", timestamp_ms=NOW_MS + 60_000)
+    cleaning.roll()
+    await cleaning.put("k", "old", timestamp_ms=NOW_MS - 5000)
+    cleaning.roll()
+    assert cleaning.cleaner.look_at(log).overdue_ms == 3000
+    cleaning.cleaner.look_for_work()
+    await cleaning.clean()
+    assert [value for _, _, value in cleaning.content()] == ["old"]
+
+
 async def test_tombstones_return_or_go_too_early(start: Callable) -> None:
     """C017, both variants, with its numbers."""
     cleaning = await start()
