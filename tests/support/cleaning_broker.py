@@ -1,0 +1,66 @@
+"""A broker's parts with a cleaner over them."""
+
+from seglog.broker.cleaning.log_cleaner import LogCleaner
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.protocol.records.batch import iter_batches
+from seglog.protocol.types import TopicPartition
+from support.broker_parts import BrokerParts, batch_of
+
+COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+
+
+class Cleaning:
+    """A broker's parts with a cleaner over them."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self.parts = parts
+        self.clock = parts.services.clock
+        self.failed: list[StorageError] = []
+        self.cleaner = LogCleaner(
+            parts.services.config,
+            parts.services.logs,
+            OsFileSystem(),
+            parts.services.clock,
+            run_blocking=parts.services.workers.background.run,
+            storage_failed=lambda _log, error: self.failed.append(error),
+            roll_overdue=parts.services.background.roll_overdue,
+        )
+
+    async def topic(self, name: str = "t", **configs: str) -> Log:
+        settings = COMPACT | {key.replace("_", "."): value for key, value in configs.items()}
+        await self.parts.create_topic(name, 1, settings)
+        return self.parts.log(name, 0)
+
+    async def put(self, key: str, value: str | None, topic: str = "t", **options) -> None:
+        encoded = None if value is None else value.encode()
+        batch = batch_of(encoded, key=key.encode(), **({"timestamp_ms": self.now_ms} | options))
+        (result,) = await self.parts.produce([(topic, 0, batch)])
+        assert result.error == 0, result
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.time_ms()
+
+    def roll(self, topic: str = "t") -> None:
+        self.parts.partition(topic, 0).roll(self.now_ms)
+
+    async def clean(self, topic: str = "t"):
+        outcome = await self.cleaner.clean_now(TopicPartition(topic, 0))
+        await self.parts.quiet()
+        return outcome
+
+    def content(self, topic: str = "t") -> list[tuple[int, str, str | None]]:
+        log = self.parts.log(topic, 0)
+        offset, found = log.offsets.log_start, []
+        while True:
+            data = log.read(offset, 1 << 20, isolation=FetchIsolation.HIGH_WATERMARK)
+            if data.slice is None or not data.slice.length:
+                return found
+            for batch in iter_batches(data.slice.read()):
+                for record in batch.records(from_offset=offset):
+                    value = None if record.value is None else record.value.decode()
+                    found.append((record.offset, record.key.decode(), value))
+                offset = batch.header.next_offset
+            data.slice.release()
