@@ -277,6 +277,15 @@ class DeleteTopicsOperation:
             repeated_ids = _repeated(request.topic_ids)
             for result in results:
                 await self._delete(result, repeated, repeated_ids)
+        results += [
+            DeleteTopicResult(
+                name,
+                ErrorCode.INVALID_REQUEST,
+                f"topic {_shown(name, topic_id)} is named by an id as well; give one of them",
+                topic_id,
+            )
+            for name, topic_id in request.named_twofold
+        ]
         return DeleteTopicsResponse(results)
 
     def _resolve(self, result: DeleteTopicResult) -> None:

@@ -109,11 +109,16 @@ class CreateTopicsResponse:
 
 @shape
 class DeleteTopicsRequest:
-    """Delete topics by name or id."""
+    """Delete topics by name or id.
+
+    ``named_twofold`` are those that were given both, which is refused: nobody knows which of the
+    two is meant where they differ.
+    """
 
     names: list[str] = field(default_factory=list)
     topic_ids: list[bytes] = field(default_factory=list)
     timeout_ms: int = 30000
+    named_twofold: list[tuple[str, bytes]] = field(default_factory=list)
 
 
 @shape

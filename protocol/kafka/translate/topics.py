@@ -79,11 +79,15 @@ def read_delete_topics(
     """Tell names from ids."""
     if version < 6:
         return api.DeleteTopicsRequest(message.topic_names, [], message.timeout_ms)
-    return api.DeleteTopicsRequest(
-        [topic.name for topic in message.topics if topic.name is not None],
-        [topic.topic_id for topic in message.topics if topic.name is None],
-        message.timeout_ms,
-    )
+    request = api.DeleteTopicsRequest(timeout_ms=message.timeout_ms)
+    for topic in message.topics:
+        if topic.name is None:
+            request.topic_ids.append(topic.topic_id)
+        elif topic.topic_id == api.ZERO_TOPIC_ID:
+            request.names.append(topic.name)
+        else:
+            request.named_twofold.append((topic.name, topic.topic_id))
+    return request
 
 
 def write_delete_topics(
@@ -111,6 +115,10 @@ def fail_delete_topics(
     results = [api.DeleteTopicResult(name, error, message) for name in request.names]
     results += [
         api.DeleteTopicResult(None, error, message, topic_id) for topic_id in request.topic_ids
+    ]
+    results += [
+        api.DeleteTopicResult(name, error, message, topic_id)
+        for name, topic_id in request.named_twofold
     ]
     return api.DeleteTopicsResponse(results)
 

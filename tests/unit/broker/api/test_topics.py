@@ -184,6 +184,19 @@ async def test_topic_named_twice_is_deleted_and_then_unknown(broker: BrokerParts
     assert [topic.name for topic in broker.services.catalog.topics()] == ["t"]
 
 
+async def test_successor_of_a_topic_is_deleted_under_its_name_and_an_id_of_the_past(
+    broker: BrokerParts,
+) -> None:
+    """Kafka refuses what is named both ways."""
+    await broker.create_topic("t")
+    past = bytes(15) + b"x"
+    response = await broker.ask(DeleteTopicsRequest(named_twofold=[("t", past)]))
+    assert [(each.name, each.topic_id, each.error) for each in response.topics] == [
+        ("t", past, ErrorCode.INVALID_REQUEST)
+    ]
+    assert broker.services.catalog.get("t") is not None
+
+
 async def test_deletion_can_be_switched_off(broker: BrokerParts) -> None:
     again = await broker.restart({"delete.topic.enable": "false"})
     await again.create_topic("t")

@@ -84,6 +84,7 @@ NOT_CARRIED = {
     "ProduceResponse": {"leaders"},
     "ProducePartitionResult": {"current_leader"},
     "ListOffsetsRequest": {"replica_id"},
+    "DeleteTopicsRequest": {"named_twofold"},
     "JoinGroupRequest": {"knows_member_id_required", "knows_skip_assignment"},
 }
 

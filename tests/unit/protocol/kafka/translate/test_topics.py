@@ -40,11 +40,15 @@ def test_topics_are_deleted_by_name_in_both_forms() -> None:
         topics=[
             delete_topics.DeleteTopicState(name="a"),
             delete_topics.DeleteTopicState(topic_id=TOPIC_ID),
+            delete_topics.DeleteTopicState(name="b", topic_id=TOPIC_ID),
         ],
         topic_names=[],
         timeout_ms=5,
     )
-    assert topics.read_delete_topics(new, 6) == api.DeleteTopicsRequest(["a"], [TOPIC_ID], 5)
+    asked = topics.read_delete_topics(new, 6)
+    assert asked == api.DeleteTopicsRequest(["a"], [TOPIC_ID], 5, [("b", TOPIC_ID)])
+    failed = topics.fail_delete_topics(asked, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    assert [each.name for each in failed.topics] == ["a", None, "b"]
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, 42), (3, 73)])
