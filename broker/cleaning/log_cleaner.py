@@ -37,8 +37,8 @@ from seglog.broker.storage.cleaner.candidates import (
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap
 from seglog.broker.storage.errors import (
+    ClosedFileError,
     DiskFullError,
-    FileError,
     MissingFileError,
     StorageError,
 )
@@ -439,8 +439,6 @@ class LogCleaner:
     def _failed(self, job: CleaningJob, error: SeglogError) -> None:
         log = job.log
         gone = self._logs.get(log.topic_partition) is not log
-        sources = {segment.base_offset for segment in log.segments}
-        changed = any(each.base_offset not in sources for each in job.plan.segments)
         if isinstance(error, CleaningAbortedError) or gone:
             logger.info("event=cleaning-stopped log=%s", log.topic_partition)
         elif isinstance(error, DiskFullError):
@@ -448,7 +446,7 @@ class LogCleaner:
             # What earlier groups and passes have replaced makes room for the next one.
             log_dir = self._logs.log_dir_of(log)
             self._logs.housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
-        elif isinstance(error, FileError) and changed:
+        elif _was_taken_away(log, error):
             self._postpone(log, "retention took a segment away")
         else:
             self._give_up(log, error)
@@ -478,6 +476,13 @@ class LogCleaner:
 
 def _note_unwritten(log_dir: str, error: StorageError) -> None:
     logger.warning("event=cleaner-write-failed directory=%s error=%s", log_dir, error)
+
+
+def _was_taken_away(log: Log, error: SeglogError) -> bool:
+    """Whether a pass has failed because a segment was deleted under its hands."""
+    if isinstance(error, MissingFileError):  # renamed between two looks at its name
+        return all(segment.log.path != error.path for segment in log.segments)
+    return isinstance(error, ClosedFileError)
 
 
 def _gone(topic_partition: TopicPartition) -> SeglogError:

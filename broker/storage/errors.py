@@ -5,6 +5,7 @@ Every error carries the wire code that a client is answered with and the values 
     StorageError                    KAFKA_STORAGE_ERROR unless said otherwise
     +-- FileError                   the operating system refused an operation; takes the dir offline
     |   +-- MissingFileError        a file or directory that should exist does not
+    |   +-- ClosedFileError         its owner has let go of it; says nothing about the disk
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
     |   +-- NoDescriptorError       the process may open no further file; the same holds
     +-- LockedError                 another process holds the directory
@@ -55,6 +56,15 @@ class FileError(StorageError):
 
 class MissingFileError(FileError):
     """A file or directory that should exist does not."""
+
+
+class ClosedFileError(FileError):
+    """The file was closed, by retention for instance, before ``operation``; the disk is well."""
+
+    takes_dir_offline: ClassVar[bool] = False
+
+    def __init__(self, operation: str, path: str) -> None:
+        super().__init__(operation, path, "this file was closed")
 
 
 class DiskFullError(StorageError):

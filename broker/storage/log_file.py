@@ -9,7 +9,13 @@ batch; if even that fails the file is ``broken`` and takes no further append.
 from collections.abc import Sequence
 from typing import Final
 
-from seglog.broker.storage.errors import FileError, StorageError, error_from_os, sync_error
+from seglog.broker.storage.errors import (
+    ClosedFileError,
+    FileError,
+    StorageError,
+    error_from_os,
+    sync_error,
+)
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
@@ -59,10 +65,11 @@ class LogFile:
         """The descriptor (``value``), kept open until ``unpin``, whatever happens to the file.
 
         Raises:
-            FileError: it cannot be opened, or this object was closed.
+            ClosedFileError: this object was closed.
+            FileError: it cannot be opened.
         """
         if self._is_closed:
-            raise FileError("open", self.path, "this file was closed")
+            raise ClosedFileError("open", self.path)
         try:
             return self._descriptor.pin()
         except OSError as error:

@@ -14,7 +14,12 @@ import mmap
 from collections.abc import Callable
 from typing import TypeVar
 
-from seglog.broker.storage.errors import CorruptIndexError, DiskFullError, FileError, error_from_os
+from seglog.broker.storage.errors import (
+    ClosedFileError,
+    CorruptIndexError,
+    DiskFullError,
+    error_from_os,
+)
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
 from seglog.broker.storage.system_calls import SystemCalls
 
@@ -69,13 +74,14 @@ class MappedFile:
         """The map (``value``), kept until ``unpin``; the file must not be empty.
 
         Raises:
-            FileError: it cannot be mapped, or this object was closed.
+            ClosedFileError: this object was closed.
+            FileError: it cannot be mapped.
         """
         return self._pin("map", self._map.pin)
 
     def _pin(self, operation: str, pin: Callable[[], Handle[T]]) -> Handle[T]:
         if self._is_closed:
-            raise FileError(operation, self.path, "this file was closed")
+            raise ClosedFileError(operation, self.path)
         try:
             return pin()
         except OSError as error:

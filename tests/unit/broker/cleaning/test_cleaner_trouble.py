@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import DiskFullError, NoDescriptorError
+from seglog.broker.storage.errors import (
+    ClosedFileError,
+    DiskFullError,
+    FileError,
+    NoDescriptorError,
+    StorageError,
+)
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
+from seglog.broker.storage.log_file import LogFile
 from seglog.broker.storage.segment import LogSegment
 from seglog.config import LogConfig
 from seglog.protocol.types import TopicPartition
@@ -141,6 +148,42 @@ async def test_a_full_disk_keeps_what_compaction_has_replaced(
         assert "No space" in str((await cleaning.clean()).error)
     assert len(housekeeping.take_due_deletions(cleaning.now_ms)) == 1
     assert not cleaning.cleaner.uncleanable
+
+
+@pytest.mark.parametrize("is_disk_to_blame", [True, False])
+async def test_a_failing_disk_passes_for_retention_once_segments_were_merged(
+    start: Callable,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_disk_to_blame: bool,
+) -> None:
+    """CLN-8: the directory goes offline; a segment that retention took is no fault of its disk."""
+    cleaning = await start()
+    log = await cleaning.topic(segment_bytes="1000")
+    for number in range(4):
+        await cleaning.put(f"k{number}", "x" * 300)
+        cleaning.roll()
+    count_before, read_into, raised = len(log.segments), LogFile.read_into, list[StorageError]()
+
+    def read_after_a_swap(self: LogFile, position: int, target: memoryview) -> int:
+        if len(log.segments) == count_before:
+            return read_into(self, position, target)
+        self.close()
+        try:
+            if is_disk_to_blame:
+                raise FileError("read", self.path, "Input/output error")
+            return read_into(self, position, target)
+        except StorageError as error:
+            raised.append(error)
+            raise
+
+    monkeypatch.setattr(LogFile, "read_into", read_after_a_swap)
+    outcome = await asyncio.wait_for(cleaning.clean(), 10)
+    assert [outcome.error] == raised
+    assert isinstance(outcome.error, ClosedFileError) is not is_disk_to_blame
+    assert cleaning.failed == (raised if is_disk_to_blame else [])
+    assert (log.topic_partition in cleaning.cleaner.uncleanable) is is_disk_to_blame
+    assert ("retention took a segment away" in caplog.text) is not is_disk_to_blame
 
 
 async def test_a_request_to_clean_what_is_clean_is_reported_as_trouble(
