@@ -138,7 +138,7 @@ class Sender:
         """Fail the records of a batch."""
         self._identity.given_up(batch)
         if self._transactions is not None:
-            error = self._transactions.failed(error)
+            error = self._transactions.refused(error)
         self._accumulator.finish(batch, Outcome(error=error))
         self._note_failure(batch)
         self._cluster.warn("producer: %s", naming(batch.partition, error))

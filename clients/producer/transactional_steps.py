@@ -42,10 +42,10 @@ class TransactionalSteps:
         again to find out.
 
         Raises:
-            TransactionAbortedError: something in the transaction has failed: abort it.
+            TransactionAbortedError: something in the transaction has failed, or it took longer than
+                ``transaction_timeout_ms``: abort it.
             TransactionStateError: no transaction is open.
-            ProducerFencedError: another producer has taken the transactional id over, or the
-                transaction took longer than ``transaction_timeout_ms``.
+            ProducerFencedError: another producer has taken the transactional id over.
             ClientTimeoutError, BrokerConnectionError: no answer within ``max_block_ms``.
         """
         try:

@@ -45,6 +45,10 @@ from seglog.protocol.types import NO_PRODUCER_ID
 from seglog.protocol.wording import naming
 
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+_IS_IT_OURS: Final = frozenset(
+    {ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH}
+)
+"""Errors of a transaction after which only InitProducerId tells whether the id is still ours."""
 
 
 class State(Enum):
@@ -198,6 +202,11 @@ class Transactions:
         if not self.has_written:
             self._ended()
             return
+        if self._must_own_again:
+            # The owner gets the next epoch, with which whatever is open is aborted.
+            await self.own()
+            self._ended()
+            return
         try:
             await self._end(commit=False)
         except BrokerError as refusal:
@@ -267,6 +276,27 @@ class Transactions:
             self._fail(error)
         return error
 
+    def refused(self, error: ClientError) -> ClientError:
+        """Records of the transaction were given up; see ``failed``.
+
+        An epoch that is too old comes of a transaction that the broker has aborted as well as of
+        another producer. The abort finds out which: with our id and epoch only the owner gets the
+        next one (KIP-360).
+        """
+        if not isinstance(error, BrokerError) or error.code is not ErrorCode.INVALID_PRODUCER_EPOCH:
+            return self.failed(error)
+        told = BrokerError(
+            f"{error.message}; the broker has aborted the transaction, as it does with what takes "
+            f"longer than transaction_timeout_ms={self._config.transaction_timeout_ms}, or another "
+            "producer has taken the transactional id over: aborting it tells which",
+            error.code,
+        )
+        if self.state in {State.OPEN, State.FLUSHING}:
+            self._fail(told)
+        elif self.state is State.FAILED:
+            self._must_own_again = True
+        return told
+
     # Inner life.
 
     async def _flush(self) -> None:
@@ -335,7 +365,7 @@ class Transactions:
     def _fail(self, error: ClientError) -> None:
         self.state = State.FAILED
         self._error = error
-        if isinstance(error, BrokerError) and error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+        if isinstance(error, BrokerError) and error.code in _IS_IT_OURS:
             self._must_own_again = True
 
     def _noted(self, error: BrokerError) -> BrokerError:

@@ -133,6 +133,42 @@ def test_a_successor_leaves_its_predecessor_alive(broker: RunningBroker, name: s
     assert read(broker, name) == [b"again", b"bystander", b"second"]
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_send_after_the_timeout_ends_the_producer(
+    broker: RunningBroker, name: str, admin: Admin, is_replaced: bool
+) -> None:
+    """It fails the transaction only; but one that has a successor learns of that by the abort."""
+    with make_producer(broker, name, transaction_timeout_ms=1 + 4999 * is_replaced) as producer:
+        producer.begin_transaction()
+        producer.send(name, b"early", partition=0).result(10)
+        if is_replaced:
+            make_producer(broker, name).close()
+        eventually(lambda: not admin.open_transactions([name]))
+        refused = producer.send(name, b"late", partition=1).exception(10)
+        assert isinstance(refused, BrokerError)
+        assert refused.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert not isinstance(refused, ProducerFencedError)
+        with pytest.raises(TransactionAbortedError):
+            producer.commit_transaction()
+        if is_replaced:
+            with pytest.raises(ProducerFencedError):
+                producer.abort_transaction()
+            return
+        producer.abort_transaction()
+        # With so short a timeout the next may meet the same fate: then the one behind it.
+        eventually(lambda: is_committed(producer, name))
+    assert read(broker, name) == [b"in time"]
+
+
+def is_committed(producer: Producer, name: str) -> bool:
+    try:
+        with producer.transaction():
+            producer.send(name, b"in time", partition=1)
+    except TransactionAbortedError:
+        return False
+    return True
+
+
 def test_a_commit_leaves_out_what_was_refused(broker: RunningBroker, name: str) -> None:
     """One refused record fails the transaction; it can be aborted, and the next one is whole."""
     with make_producer(broker, name, max_request_bytes=4_000_000) as producer:

@@ -168,8 +168,16 @@ async def test_what_passes_is_told_to_the_application(coordinator, answers):
     assert commit == ("tx", 7, True)
 
 
-@pytest.mark.parametrize("kind", [ProduceRequest, TxnOffsetCommitRequest, EndTxnRequest])
-@pytest.mark.parametrize("code", [FENCED, STALE])
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (ProduceRequest, FENCED),
+        (TxnOffsetCommitRequest, FENCED),
+        (TxnOffsetCommitRequest, STALE),
+        (EndTxnRequest, FENCED),
+        (EndTxnRequest, STALE),
+    ],
+)
 async def test_a_producer_that_was_shut_out_goes_on(coordinator, kind, code):
     """Whatever it does after that has the same clear end, and it closes without hanging."""
     async with AsyncProducer(coordinator.broker.address, **QUICK) as producer:
@@ -192,6 +200,7 @@ async def test_a_producer_that_was_shut_out_goes_on(coordinator, kind, code):
         (ProduceRequest, ABORTABLE),
         (ProduceRequest, BAD_STATE),
         (ProduceRequest, UNMAPPED),
+        (ProduceRequest, STALE),
         (ProduceRequest, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
         (TxnOffsetCommitRequest, ABORTABLE),
         (TxnOffsetCommitRequest, ErrorCode.ILLEGAL_GENERATION),
@@ -216,8 +225,36 @@ async def test_a_transaction_that_has_failed_is_committed(coordinator, kind, cod
         # Whether the id is still ours has to be found out, by who we were.
         claims = [(request.producer_id, request.producer_epoch) for request in asked]
         assert claims[0] == (-1, -1)
-        assert (len(claims) == 2) == (code is UNMAPPED)
+        assert (len(claims) == 2) == (code in {UNMAPPED, STALE})
         assert all(claim[0] == 7 for claim in claims[1:])
+
+
+@pytest.mark.parametrize("answer", [FENCED, STALE, HANG_UP, CONCURRENT])
+async def test_one_that_took_too_long_is_closed_and_one_that_was_replaced_goes_on(
+    coordinator, answer
+):
+    """The refused records do not tell which it is; who asks with its own id and epoch is told."""
+    async with AsyncProducer(coordinator.broker.address, **QUICK) as producer:
+        await producer.begin_transaction()
+        coordinator.refuse(ProduceRequest, STALE)
+        with pytest.raises(BrokerError, match="transaction_timeout_ms=60000, or another") as caught:
+            await producer.send_and_wait("t", b"x")
+        assert not isinstance(caught.value, ProducerFencedError)
+        for step in (producer.commit_transaction, lambda: producer.send("t", b"late")):
+            with pytest.raises(TransactionAbortedError, match="can only be aborted"):
+                await step()
+        coordinator.epoch = 5
+        coordinator.refuse(InitProducerIdRequest, answer)
+        if answer in {FENCED, STALE}:
+            for step in (producer.abort_transaction, producer.begin_transaction):
+                with pytest.raises(ProducerFencedError, match="close this producer"):
+                    await step()
+            return
+        await producer.abort_transaction()
+        await write(producer)
+    assert coordinator.ends() == [(5, True)]
+    claims = coordinator.broker.requests_of(InitProducerIdRequest)[1:]
+    assert [(each.producer_id, each.producer_epoch) for each in claims] == [(7, 0)] * 2
 
 
 async def test_a_commit_of_unknown_outcome_is_taken_for_a_failed_one(coordinator):
