@@ -63,6 +63,7 @@ class CleanerCounters:
 
     passes: int = 0
     failures: int = 0
+    bytes_mapped: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     records_without_key: int = 0
@@ -157,11 +158,17 @@ class LogCleaner:
         return self._states.of(topic_partition)
 
     def progress_of(self, topic_partition: TopicPartition) -> tuple[int, int]:
-        """Bytes that the running pass has read, and the bytes of the segments that it looks at."""
+        """Bytes that the running cleaning has gone over, and how many there are to go over.
+
+        What is dirty counts twice: it is read for the key map, and then again to be copied.
+        """
         job = self._jobs.get(topic_partition)
         if job is None:
             return 0, 0
-        return job.statistics.bytes_read, sum(each.size_bytes for each in job.plan.segments)
+        plan, statistics = job.plan, job.statistics
+        return statistics.bytes_mapped + statistics.bytes_read, sum(
+            each.size_bytes for each in (*plan.dirty_segments, *plan.segments)
+        )
 
     def look_at(self, log: Log) -> CleanableLog:
         """What there is to clean in a log; one whose files cannot be read is given up."""
@@ -352,6 +359,7 @@ class LogCleaner:
         topic_partition = job.plan.topic_partition
         del self._jobs[topic_partition]
         self._states.apply(topic_partition, CleaningEvent.END)
+        self.counters.bytes_mapped += job.statistics.bytes_mapped
         self.counters.bytes_read += job.statistics.bytes_read
         self.counters.bytes_written += job.statistics.bytes_written
         self.counters.records_without_key += job.statistics.records_without_key

@@ -83,7 +83,10 @@ def _counter_families(counters: "CleanerCounters") -> list[Family]:
     return [
         counter("seglog_cleaner_passes", "Logs cleaned.").add(counters.passes),
         counter("seglog_cleaner_failures", "Passes that failed.").add(counters.failures),
-        counter("seglog_cleaner_read_bytes", "Bytes read.").add(counters.bytes_read),
+        counter("seglog_cleaner_mapped_bytes", "Bytes read to build key maps.").add(
+            counters.bytes_mapped
+        ),
+        counter("seglog_cleaner_read_bytes", "Bytes read to be copied.").add(counters.bytes_read),
         counter("seglog_cleaner_written_bytes", "Bytes written.").add(counters.bytes_written),
         counter(
             "seglog_cleaner_records_without_key", "Records dropped because they have no key."

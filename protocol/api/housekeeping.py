@@ -66,7 +66,7 @@ class PartitionDescription:
     """What one log holds; ``uncleanable_reason`` is None while it can be cleaned.
 
     ``cleaning_state`` is idle, in progress, aborted or paused; while a pass is in progress the byte
-    counts say how far it is.
+    counts say how far it is: what is dirty is gone over twice.
     """
 
     topic: str

@@ -58,6 +58,7 @@ class _KeyMapBuilder:
         while position < segment.size_bytes:
             view = self._reader.read(segment.log, position, segment.size_bytes)
             done, is_full = self._map_chunk(segment, position, view)
+            self._statistics.bytes_mapped += done
             if is_full:
                 return True
             if done == 0:

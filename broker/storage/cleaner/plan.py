@@ -71,8 +71,13 @@ class SegmentSwap(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningStatistics:
-    """What one pass read and wrote."""
+    """What one pass read and wrote.
 
+    ``bytes_mapped`` are those that the key map was built from, ``bytes_read`` those that were
+    looked at to be copied.
+    """
+
+    bytes_mapped: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0

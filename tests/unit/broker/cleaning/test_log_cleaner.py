@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
 from seglog.broker.storage.log import FetchIsolation
+from seglog.broker.storage.log_file import LogFile
 from seglog.config import BrokerConfig
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS, batch_of
@@ -254,6 +257,30 @@ async def test_appends_wait_for_a_compaction(start: Callable) -> None:
     values = [value for _, key, value in cleaning.content() if key == "new"]
     assert values == [str(number) for number in range(appended)]
     assert sum(key != "new" for _, key, _ in cleaning.content()) == 5
+
+
+async def test_progress_stands_still_while_the_key_map_is_built(
+    start: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of a long cleaning would look as if it did not move."""
+    cleaning = await start()
+    log = await cleaning.topic()
+    for number in range(3):
+        await cleaning.put("k", f"{number}" * 100)
+        cleaning.roll()
+    size = log.segments.first.size_bytes
+    seen, read_into = list[tuple[int, int]](), LogFile.read_into
+
+    def look_and_read(self: LogFile, position: int, target: memoryview) -> int:
+        seen.append(cleaning.cleaner.progress_of(log.topic_partition))
+        return read_into(self, position, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogFile, "read_into", look_and_read)
+        await cleaning.clean()
+    assert seen == [(step * size, 6 * size) for step in range(6)]
+    counters = cleaning.cleaner.counters
+    assert (counters.bytes_mapped, counters.bytes_read) == (3 * size, 3 * size)
 
 
 async def test_a_pass_that_began_before_the_question_answers_it(start: Callable) -> None:
