@@ -160,8 +160,11 @@ def initialize(
     if current.state in PREPARED:
         raise _concurrent(current)
     if current.state is TransactionState.ONGOING:
-        # The owner itself may ask again for what it then gets; anybody else shuts it out.
         is_owner = expected == current.owner
+        if expected is not None and not is_owner:
+            # It has used the epoch that followed, so this has been under way for too long.
+            raise _fenced(current, expected)
+        # The owner itself may ask again for what it then gets; anybody else shuts it out.
         return fence(current, now_ms, fresh_id, owner_goes_on=is_owner)
     rested = replace(
         current,

@@ -75,6 +75,8 @@ def begun(current: TransactionMetadata, expected: Claim | None = None) -> object
         (known(ONGOING), None, (PREPARE_ABORT, 7, 6)),
         (known(ONGOING), Claim(7, 5), (PREPARE_ABORT, 7, 6)),
         (known(ONGOING, 32_766), None, (PREPARE_ABORT, 7, 32_767)),
+        # Its next epoch is in use, so nobody waits for the answer to the step before.
+        (known(ONGOING, last_producer_epoch=4), Claim(7, 4), FENCED),
         # 32766 is the last epoch of an id.
         (known(EMPTY, 32_765), None, (EMPTY, 7, 32_766)),
         (known(EMPTY, 32_766), None, (EMPTY, FRESH, 0)),
