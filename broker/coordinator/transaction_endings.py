@@ -36,8 +36,11 @@ logger = logging.getLogger(__name__)
 
 RETRY_TASK: Final = "transaction-markers"
 RETRY_INTERVAL_MS: Final = 1_000
+_SLICE: Final = 200
+"""After so many markers others get their turn: some 10 ms."""
 
 Acknowledgement: TypeAlias = asyncio.Future[None]
+_Waits: TypeAlias = list[tuple[Place, Acknowledgement]]
 
 
 class TransactionEndings:
@@ -106,22 +109,51 @@ class TransactionEndings:
         else:
             counters.aborts += 1
         if acknowledged is None:
-            self.go_on(transaction)
-        else:
-            transaction.is_waiting = True
-            self._later(self._go_on_when_logged(transaction, acknowledged))
+            return self.go_on(transaction)
+        transaction.is_waiting = True
+        self._later(self._go_on_when_logged(transaction, acknowledged))
         return acknowledged
 
-    def go_on(self, transaction: Transaction) -> None:
-        """Write the markers that are missing, and that all is done once it is."""
-        metadata = transaction.metadata
-        if transaction.is_waiting or metadata.state not in PREPARED:
-            return
-        waits = [
+    def go_on(self, transaction: Transaction) -> Acknowledgement | None:
+        """Write the markers that are missing, and that all is done once it is.
+
+        Returns:
+            Done when each was tried once, if they are too many to be written at once.
+        """
+        if transaction.is_waiting or transaction.metadata.state not in PREPARED:
+            return None
+        places = sorted(transaction.unmarked)
+        if len(places) <= _SLICE:
+            self._marked(transaction, self._mark_some(transaction, places))
+            return None
+        transaction.is_waiting = True
+        tried: Acknowledgement = asyncio.get_running_loop().create_future()
+        self._later(self._mark_in_slices(transaction, places, tried))
+        return tried
+
+    def _mark_some(self, transaction: Transaction, places: Sequence[Place]) -> _Waits:
+        return [
             (place, acknowledged)
-            for place in sorted(transaction.unmarked)
+            for place in places
             if (acknowledged := self._mark(transaction, place)) is not None
         ]
+
+    async def _mark_in_slices(
+        self, transaction: Transaction, places: Sequence[Place], tried: Acknowledgement
+    ) -> None:
+        waits: _Waits = []
+        try:
+            for start in range(0, len(places), _SLICE):
+                waits += self._mark_some(transaction, places[start : start + _SLICE])
+                await asyncio.sleep(0)
+        finally:
+            # The decision is stored: if the broker stops amid this, the next start does the rest.
+            tried.set_result(None)
+        transaction.is_waiting = False
+        self._marked(transaction, waits)
+
+    def _marked(self, transaction: Transaction, waits: _Waits) -> None:
+        """All markers were tried once; go on with what that has led to."""
         if waits:
             transaction.is_waiting = True
             self._later(self._go_on_when_marked(transaction, waits))
@@ -203,9 +235,7 @@ class TransactionEndings:
         # Otherwise nobody knows whether the decision is on the disk. It stays undone until the next
         # start, which finds it or finds the transaction open.
 
-    async def _go_on_when_marked(
-        self, transaction: Transaction, waits: Sequence[tuple[Place, Acknowledgement]]
-    ) -> None:
+    async def _go_on_when_marked(self, transaction: Transaction, waits: _Waits) -> None:
         await asyncio.wait({acknowledged for _, acknowledged in waits})
         for place, acknowledged in waits:
             if acknowledged.exception() is not None:

@@ -185,7 +185,7 @@ class TransactionTable:
     def start(
         self,
         groups_loaded: Callable[[], Awaitable[None]],
-        go_on: Callable[[Transaction], None],
+        go_on: Callable[[Transaction], object],
     ) -> None:
         """Begin to read what is stored.
 
@@ -212,7 +212,7 @@ class TransactionTable:
     async def _load_all(
         self,
         groups_loaded: Callable[[], Awaitable[None]],
-        go_on: Callable[[Transaction], None],
+        go_on: Callable[[Transaction], object],
     ) -> None:
         started_ms = self._services.clock.monotonic_ms()
         for number in range(self._store.partition_count):
@@ -229,6 +229,8 @@ class TransactionTable:
         for transaction in self:
             if transaction.metadata.state in PREPARED:
                 go_on(transaction)
+                # There may be many of them.
+                await asyncio.sleep(0)
 
     async def _load(self, number: int) -> None:
         services = self._services

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from seglog.broker.coordinator import transaction_endings
 from seglog.broker.coordinator.transaction_records import transaction_record
 from seglog.broker.coordinator.transaction_state import TransactionState
 from seglog.broker.coordinator.transaction_store import TRANSACTION_TOPIC
@@ -302,6 +303,30 @@ async def test_a_transaction_is_lost_that_was_decided(broker: GroupBroker) -> No
     assert await producer.end(commit=True) is NONE
     assert producer.epoch == 1
     await successor.stop()
+
+
+async def test_a_transaction_over_many_partitions_stops_everybody(
+    broker: GroupBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand markers take 40 ms: others get their turn, and the answer comes when all are."""
+    monkeypatch.setattr(transaction_endings, "_SLICE", 1)
+    await broker.parts.create_topic("wide", 20)
+    producer, other = await owner(broker, version=2), await owner(broker, "other", version=2)
+    for number in range(20):
+        assert await producer.send("wide", number, b"value") is NONE
+    ending = asyncio.ensure_future(producer.end(commit=True))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert [broker.parts.log("wide", number).offsets.last_stable for number in (0, 19)] == [2, 0]
+    assert await state_of(broker) is TransactionState.PREPARE_COMMIT
+    assert await TransactionalProducer(broker).init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert await other.send("t", 0, b"other") is NONE
+    assert not ending.done()
+    assert await ending is NONE
+    assert await state_of(broker) is TransactionState.COMPLETE_COMMIT
+    for number in range(20):
+        assert await committed_values(broker.parts, "wide", number) == [b"value"]
+    assert await producer.send("wide", 0, b"next") is NONE
 
 
 async def test_an_unused_id_is_kept_for_ever(tmp_path: Path) -> None:
