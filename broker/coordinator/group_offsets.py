@@ -87,22 +87,6 @@ class Admission(Protocol):
         """
 
 
-def no_transactions(
-    transactional_id: str,
-    _producer_id: int,
-    _producer_epoch: int,
-    _topic: str,
-    _partition: int,
-    /,
-    *,
-    may_add: bool,  # noqa: ARG001 -- part of the signature
-) -> None:
-    """The answer where nobody coordinates transactions."""
-    raise RequestError(
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"nobody coordinates {transactional_id!r}"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Order(Generic[ResponseT]):
     """A commit, plain or in a transaction.
@@ -146,7 +130,7 @@ class GroupOffsets(OffsetLookups):
         services: Services,
         table: GroupTable,
         store: OffsetStore,
-        admit: Admission = no_transactions,
+        admit: Admission,
     ) -> None:
         super().__init__(services, table)
         self._store = store
