@@ -47,11 +47,20 @@ def open_admin(**options: Any) -> "Admin":
 
 
 def open_producer(**options: Any) -> "Producer":
-    """Connect a producer; see ``open_admin``. Options that are None leave the default."""
+    """Connect a producer; see ``open_admin``. Options that are None leave the default.
+
+    A transactional id is a property that no command can use: none says where a transaction ends.
+    """
     from seglog.clients.blocking.producer import Producer
     from seglog.clients.config import ProducerConfig
 
-    return Producer(current_settings().address, **_options(ProducerConfig, options))
+    chosen = _options(ProducerConfig, options)
+    if "transactional_id" in chosen:
+        raise click.UsageError(
+            f"transactional.id={chosen['transactional_id']}: this command sends no transactions; "
+            "leave the property out, or send from a program, with Producer(transactional_id=...)"
+        )
+    return Producer(current_settings().address, **chosen)
 
 
 def open_consumer(

@@ -111,6 +111,21 @@ def test_a_wrong_property_is_passed_over(line: str, words: str, tmp_path: Path) 
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("command", [("produce", "t"), ("bench", "produce", "t")])
+def test_a_command_takes_a_transactional_id_over(
+    threaded_broker: FakeBroker, command: tuple[str, ...]
+) -> None:
+    """It would shut its owner out, and then refuse every record: no transaction is open."""
+    threaded_broker.create("t")
+    result = run(*command, "-X", "transactional.id=x", server=threaded_broker.address)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(
+        "Error: transactional.id=x: this command sends no transactions; leave the property out, "
+        "or send from a program, with Producer(transactional_id=...)\n"
+    )
+    assert not threaded_broker.requests_of(api.InitProducerIdRequest)
+
+
 def test_what_the_broker_refuses_ends_in_a_traceback(threaded_broker: FakeBroker) -> None:
     def refuse(request: object) -> object:
         if isinstance(request, api.CreateTopicsRequest):
@@ -124,6 +139,37 @@ def test_what_the_broker_refuses_ends_in_a_traceback(threaded_broker: FakeBroker
     result = run("topics", "create", "t", server=address)
     assert result.exit_code == 1
     assert result.stderr == f"seglog: {address}: topic t: no more of them\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble", "words"),
+    [
+        (ErrorCode.NONE, None, None),
+        (ErrorCode.NONE, "has no room for records", "has no room for records"),
+        (ErrorCode.KAFKA_STORAGE_ERROR, "is offline: worn out", "is offline: worn out"),
+        (ErrorCode.KAFKA_STORAGE_ERROR, None, "is offline: KAFKA_STORAGE_ERROR"),
+    ],
+)
+def test_a_broker_is_well_although_it_takes_no_records(
+    threaded_broker: FakeBroker, error: ErrorCode, trouble: str | None, words: str | None
+) -> None:
+    def answer(request: object) -> object:
+        if isinstance(request, api.DescribeLogDirsRequest):
+            return api.DescribeLogDirsResponse(
+                [api.LogDirDescription("/data", error, [], trouble=trouble)]
+            )
+        if isinstance(request, api.DescribePartitionsRequest):
+            return api.DescribePartitionsResponse([])
+        return None
+
+    threaded_broker.script = answer
+    result = run("health", server=threaded_broker.address)
+    first, *others = result.stdout.splitlines()
+    if words is None:
+        assert (result.exit_code, " is well: " in first, others) == (0, True, [])
+    else:
+        assert (result.exit_code, " is not well: " in first) == (1, True)
+        assert others == [f"the data directory /data {words}"]
 
 
 def test_a_tombstone_or_a_header_is_lost_on_its_way(threaded_broker: FakeBroker) -> None:
