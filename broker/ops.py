@@ -119,15 +119,11 @@ class OpsPages:
 
 def troubles_of(services: Services) -> list[str]:
     """Data directories that do not take records."""
-    troubles = []
-    for log_dir in services.logs.log_dirs:
-        if log_dir.offline_reason is not None:
-            troubles.append(f"log.dirs={log_dir.path} is offline: {log_dir.offline_reason}")
-        elif log_dir.refuses_writes is not None:
-            troubles.append(f"log.dirs={log_dir.path} refuses records: {log_dir.refuses_writes}")
-        elif log_dir in services.partitions.full_directories:
-            troubles.append(f"log.dirs={log_dir.path} has no room for records")
-    return troubles
+    troubles = [
+        (log_dir.path, services.partitions.trouble_of(log_dir))
+        for log_dir in services.logs.log_dirs
+    ]
+    return [f"log.dirs={path} {trouble}" for path, trouble in troubles if trouble is not None]
 
 
 def sources_of(

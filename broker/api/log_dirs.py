@@ -6,6 +6,7 @@ from functools import partial
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
+from seglog.broker.partition.registry import NO_ROOM
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log_dir import LogDir
 from seglog.protocol.api import (
@@ -48,8 +49,13 @@ class DescribeLogDirsOperation:
     def _describe_one(
         self, log_dir: LogDir, space: tuple[int, int], wanted: set[tuple[str, int]] | None
     ) -> LogDirDescription:
+        trouble = self._services.partitions.trouble_of(log_dir)
         if not log_dir.is_online:
-            return LogDirDescription(log_dir.path, ErrorCode.KAFKA_STORAGE_ERROR, [])
+            return LogDirDescription(
+                log_dir.path, ErrorCode.KAFKA_STORAGE_ERROR, [], trouble=trouble
+            )
+        if trouble is None and space[1] == 0:
+            trouble = NO_ROOM  # no append has failed yet
         partitions = []
         for partition in self._services.partitions.all():
             log = partition.log
@@ -61,7 +67,7 @@ class DescribeLogDirsOperation:
                     LogDirPartition(name.topic, name.partition, log.segment_bytes_total)
                 )
         partitions.sort(key=lambda entry: (entry.topic, entry.partition))
-        return LogDirDescription(log_dir.path, ErrorCode.NONE, partitions, *space)
+        return LogDirDescription(log_dir.path, ErrorCode.NONE, partitions, *space, trouble)
 
 
 def _space_of(path: str) -> tuple[int, int]:

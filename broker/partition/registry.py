@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from seglog.broker.errors import RequestError
 from seglog.broker.metrics.counters import BrokerCounters
@@ -18,6 +19,8 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+NO_ROOM: Final = "has no room for records"
 
 
 class PartitionRegistry:
@@ -116,6 +119,14 @@ class PartitionRegistry:
             partition.close(error)
 
     # ---- failures
+
+    def trouble_of(self, log_dir: LogDir) -> str | None:
+        """What is not well with a data directory, in words that follow its path; None if all is."""
+        if log_dir.offline_reason is not None:
+            return f"is offline: {log_dir.offline_reason}"
+        if log_dir.refuses_writes is not None:
+            return f"refuses records: {log_dir.refuses_writes}"
+        return NO_ROOM if log_dir in self.full_directories else None
 
     def job_failed(self, log_dir: LogDir, error: StorageError) -> None:
         """Note that a job of housekeeping has failed in a data directory."""

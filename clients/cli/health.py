@@ -1,7 +1,7 @@
 """``seglog health``: one answer for people and scripts, whether the broker is well."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from seglog.clients.cli.settings import connection_options, current_settings
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.wording import count_text
 
+if TYPE_CHECKING:
+    from seglog.protocol.api import LogDirDescription
+
 
 @click.command()
 @json_option
@@ -19,8 +22,8 @@ from seglog.protocol.wording import count_text
 def health(as_json: bool) -> int:
     """Say whether the broker answers and is well; the exit status is 1 if not.
 
-    Well is: every data directory is online, every partition has a leader and can be read. A log
-    that cannot be compacted is reported, but does not make the broker unwell.
+    Well is: every data directory is online and takes records, every partition has a leader and can
+    be read. A log that cannot be compacted is reported, but does not make the broker unwell.
     """
     with open_admin() as admin:
         begin_s = time.monotonic()
@@ -30,9 +33,9 @@ def health(as_json: bool) -> int:
         partitions = admin.describe_partitions().values()
         log_dirs = admin.describe_log_dirs()
     faults = [
-        f"the data directory {log_dir.path} is offline: {log_dir.error.name}"
+        f"the data directory {log_dir.path} {trouble}"
         for log_dir in log_dirs
-        if log_dir.error is not ErrorCode.NONE
+        if (trouble := _trouble_of(log_dir)) is not None
     ]
     faults += [
         f"partition {name}-{partition.partition} has no leader"
@@ -73,3 +76,9 @@ def health(as_json: bool) -> int:
         for text in (*faults, *warnings):
             print_line(text)
     return 1 if faults else 0
+
+
+def _trouble_of(log_dir: "LogDirDescription") -> str | None:
+    if log_dir.trouble is None and log_dir.error is not ErrorCode.NONE:
+        return f"is offline: {log_dir.error.name}"
+    return log_dir.trouble

@@ -25,6 +25,7 @@ def log_dirs(by_partition: bool, as_json: bool) -> None:
                 {
                     "path": log_dir.path,
                     "error": _error_of(log_dir),
+                    "trouble": log_dir.trouble,
                     "total_bytes": log_dir.total_bytes,
                     "usable_bytes": log_dir.usable_bytes,
                     "partitions": [
@@ -57,7 +58,7 @@ def log_dirs(by_partition: bool, as_json: bool) -> None:
             [
                 (
                     log_dir.path,
-                    _error_of(log_dir) or "online",
+                    _state_of(log_dir),
                     len(log_dir.partitions),
                     size_text(sum(partition.size_bytes for partition in log_dir.partitions)),
                     _space_text(log_dir.usable_bytes),
@@ -70,6 +71,10 @@ def log_dirs(by_partition: bool, as_json: bool) -> None:
 
 def _error_of(log_dir: Any) -> str | None:
     return None if log_dir.error is ErrorCode.NONE else log_dir.error.name
+
+
+def _state_of(log_dir: Any) -> str:
+    return _error_of(log_dir) or ("online" if log_dir.trouble is None else "takes no records")
 
 
 def _space_text(size_bytes: int) -> str | None:

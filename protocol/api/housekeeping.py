@@ -24,13 +24,18 @@ class LogDirPartition:
 
 @shape
 class LogDirDescription:
-    """One data directory; the byte counts are -1 where the directory is offline."""
+    """One data directory; the byte counts are -1 where the directory is offline.
+
+    ``trouble`` says why it is offline or takes no records, in words that follow its path; None
+    while all is well. Kafka's dialect has no place for it.
+    """
 
     path: str
     error: ErrorCode
     partitions: list[LogDirPartition]
     total_bytes: int = -1
     usable_bytes: int = -1
+    trouble: str | None = None
 
 
 @shape

@@ -257,6 +257,7 @@ def _housekeeping_samples() -> dict[ApiKey, tuple[Any, Any]]:
                         [api.LogDirPartition("flights", 0, 2**40, 3, is_future=True)],
                         2**41,
                         2**40,
+                        "is offline: why",
                     )
                 ],
                 7,

@@ -46,6 +46,7 @@ DESCRIBE_LOG_DIRS_RESPONSE: Final = Message(
             ),
             total_bytes=INT64,
             usable_bytes=INT64,
+            trouble=NULLABLE_STRING,
         ).field
     ),
     **THROTTLE,

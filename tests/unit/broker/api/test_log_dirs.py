@@ -1,3 +1,6 @@
+import pytest
+
+from seglog.broker.api import log_dirs
 from seglog.protocol.api import DescribeLogDirsRequest
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import BrokerParts, batch_of
@@ -17,9 +20,33 @@ async def test_log_dirs_are_described_with_sizes_and_space(broker: BrokerParts) 
     assert [part.partition for part in only.partitions] == [1]
 
 
+async def test_a_directory_that_takes_no_records_looks_well(
+    broker: BrokerParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C028: a full disk, before and after an append has failed, and the disk guard."""
+    (log_dir,) = broker.services.logs.log_dirs
+    full = broker.services.partitions.full_directories
+
+    async def trouble() -> str | None:
+        (only,) = (await broker.ask(DescribeLogDirsRequest())).log_dirs
+        assert only.error is ErrorCode.NONE
+        return only.trouble
+
+    assert await trouble() is None
+    full.add(log_dir)
+    assert await trouble() == "has no room for records"
+    full.clear()
+    log_dir.refuses_writes = "log.dir.bytes.max is exceeded"
+    assert await trouble() == "refuses records: log.dir.bytes.max is exceeded"
+    log_dir.refuses_writes = None
+    monkeypatch.setattr(log_dirs, "_space_of", lambda _path: (1 << 30, 0))
+    assert await trouble() == "has no room for records"
+
+
 async def test_offline_directory_says_so(broker: BrokerParts) -> None:
     (log_dir,) = broker.services.logs.log_dirs
     log_dir.set_offline(OSError("gone"))
     (only,) = (await broker.ask(DescribeLogDirsRequest())).log_dirs
     assert (only.error, only.partitions) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+    assert only.trouble == "is offline: gone"
     log_dir.offline_reason = None
