@@ -8,7 +8,11 @@ import logging
 
 from seglog.broker.storage.append import transaction_marker
 from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
-from seglog.broker.storage.producer_state import ProducerState, TransactionMarker
+from seglog.broker.storage.producer_state import (
+    CompletedTransaction,
+    ProducerState,
+    TransactionMarker,
+)
 from seglog.broker.storage.segment import LogSegment
 from seglog.broker.storage.segments import LogSegments
 from seglog.broker.storage.transaction_index import AbortedTransaction
@@ -47,15 +51,20 @@ def record_stored_batch(
     if completed is None:
         return
     if completed.is_abort and index_into is not None:
-        index_into.transaction_index.append(
-            AbortedTransaction(
-                completed.producer_id,
-                completed.first_offset,
-                completed.marker_offset,
-                producers.last_stable_after(completed),
-            )
-        )
+        index_into.transaction_index.append(aborted_transaction(producers, completed))
     producers.complete(completed)
+
+
+def aborted_transaction(
+    producers: ProducerState, completed: CompletedTransaction
+) -> AbortedTransaction:
+    """The index entry of an abort (TXN-7)."""
+    return AbortedTransaction(
+        completed.producer_id,
+        completed.first_offset,
+        completed.marker_offset,
+        producers.last_stable_after(completed),
+    )
 
 
 def stored_marker(

@@ -8,12 +8,16 @@ import logging
 from collections.abc import Iterable
 
 from seglog.broker.storage.append import AppendInfo, PreparedAppend
-from seglog.broker.storage.errors import DiskFullError
+from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.log_flush import LogFlusher
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.log_reader import LogReader
-from seglog.broker.storage.log_replay import record_stored_batch, stored_marker
+from seglog.broker.storage.log_replay import (
+    aborted_transaction,
+    record_stored_batch,
+    stored_marker,
+)
 from seglog.broker.storage.log_swap import remove_segment_files
 from seglog.broker.storage.producer_entry import RetainedBatch
 from seglog.broker.storage.producer_state import AppendOrigin, TransactionMarker
@@ -91,10 +95,13 @@ class LogWriter:
             self._leader_epochs.note(leader_epoch, first_offset)
         header = assign_offsets(view, header, first_offset, leader_epoch)
         segment = self._segments.active
-        position = segment.append(view, (header,))
+        if marker is None:
+            position = segment.append(view, (header,))
+        else:
+            position = self._append_marker(segment, view, header, marker)
         self._appended(segment, position, header, now_ms)
         if header.producer_id >= 0:
-            record_stored_batch(self._producers, header, marker, now_ms, segment)
+            record_stored_batch(self._producers, header, marker, now_ms, None)
             self._parts.update_first_unstable()
         return AppendInfo(
             first_offset,
@@ -158,6 +165,24 @@ class LogWriter:
         if marker is not None:
             self._producers.check_marker(header, marker, transaction_version)
         return None
+
+    def _append_marker(
+        self, segment: LogSegment, view: memoryview, header: BatchHeader, marker: TransactionMarker
+    ) -> int:
+        """Write a marker; the index entry of an abort comes first.
+
+        The other way round a disk that is full in between would leave a marker without an entry,
+        and a clean restart would show readers what was aborted.
+        """
+        closed = self._producers.closed_by(header, marker)
+        if closed is None or not closed.is_abort:
+            return segment.append(view, (header,))
+        segment.transaction_index.append(aborted_transaction(self._producers, closed))
+        try:
+            return segment.append(view, (header,))
+        except StorageError:
+            segment.transaction_index.truncate_to(header.base_offset)
+            raise
 
     def _appended(self, segment: LogSegment, position: int, last: BatchHeader, now_ms: int) -> None:
         """Move the log end behind ``last``; the bytes that start at ``position`` are written."""

@@ -192,17 +192,13 @@ class ProducerState:
         The transaction keeps holding back the last stable offset until `complete` is called, so
         that a failure to write its index entry cannot show aborted records.
         """
+        completed = self.closed_by(header, marker)
         entry = self._entry_to_update(header)
-        first_offset = entry.open_transaction_offset
         entry.open_transaction_offset = None
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = header.max_timestamp
         entry.seen_ms = seen_ms
-        if first_offset is None:
-            return None
-        return CompletedTransaction(
-            header.producer_id, first_offset, header.base_offset, marker.is_abort
-        )
+        return completed
 
     def _entry_to_update(self, header: BatchHeader) -> ProducerEntry:
         entry = self._entries.get(header.producer_id)
@@ -218,6 +214,17 @@ class ProducerState:
             )
         entry.set_epoch(header.producer_epoch)
         return entry
+
+    def closed_by(
+        self, header: BatchHeader, marker: TransactionMarker
+    ) -> CompletedTransaction | None:
+        """The transaction that a marker closes once it is recorded, None if none is open."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None or entry.open_transaction_offset is None:
+            return None
+        return CompletedTransaction(
+            header.producer_id, entry.open_transaction_offset, header.base_offset, marker.is_abort
+        )
 
     def last_stable_after(self, completed: CompletedTransaction) -> int:
         """The last stable offset once this transaction is closed and replicated."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.append import prepare_append
-from seglog.broker.storage.errors import DiskFullError, FileError, OffsetOutOfRangeError
+from seglog.broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.transaction_index import AbortedTransaction
 from seglog.config.log_config import LogConfig
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import iter_batches
@@ -140,22 +141,37 @@ def test_roll_that_finds_no_space_leaves_the_old_segment_in_use(tmp_path: Path) 
     assert base_offsets(log) == [0, 5, 10]
 
 
-def test_data_stays_hidden_when_the_index_of_an_abort_cannot_be_written(tmp_path: Path) -> None:
-    """APP-25: the log end moves, the last stable offset does not, and recovery repairs it."""
+@pytest.mark.parametrize("full", [".txnindex", ".log"])
+def test_a_full_disk_parts_an_abort_from_its_index_entry(tmp_path: Path, full: str) -> None:
+    """APP-25: nothing is written then, and later both; a clean restart must not show the data."""
     disk = FaultyFileSystem()
     log = open_log(tmp_path / "log", file_system=disk)
     append(log, producer_id=7, sequence=0, transactional=True)
-    disk.calls.fail("write", path_part=".txnindex")
-    with pytest.raises(FileError):
+    disk.calls.fail("write", error=errno.ENOSPC, path_part=full)
+    with pytest.raises(DiskFullError):
         end_transaction(log, 7, commit=False)
-    assert log.offsets.log_end == 2
-    log.set_high_watermark(2)
-    assert log.offsets.last_stable == 0
+    disk.calls.heal()
+    assert log.offsets.log_end == 1
+    assert log.aborted_transactions(0, 2) == []
+    assert log.producer_state.open_transactions() == [(7, 0)]
+    end_transaction(log, 7, commit=False)
+    for clean in (True, False):
+        log.set_high_watermark(2)
+        assert log.offsets.last_stable == 2
+        [aborted] = log.aborted_transactions(0, 2)
+        assert aborted[:3] == (7, 0, 1)
+        log = reopen(log, clean=clean)
+
+
+def test_an_index_entry_stays_whose_marker_was_never_written(tmp_path: Path) -> None:
+    """APP-25: a kill between the two; what is then committed must not be hidden."""
+    log = open_log(tmp_path / "log")
+    append(log, producer_id=7, sequence=0, transactional=True)
+    log.flush()
+    log.segments.active.transaction_index.append(AbortedTransaction(7, 0, 1, 2))
     log = reopen(log, clean=False)
-    log.set_high_watermark(2)
-    assert log.offsets.last_stable == 2
-    [aborted] = log.aborted_transactions(0, 2)
-    assert aborted[:3] == (7, 0, 1)
+    end_transaction(log, 7, commit=True)
+    assert log.aborted_transactions(0, 2) == []
 
 
 # ---- rolling
