@@ -442,7 +442,8 @@ class LogCleaner:
             if isinstance(error, StorageError):
                 failed(error)
 
-        self._run_blocking(write).add_done_callback(look_at_outcome)
+        place = next(each for each in self._logs.log_dirs if each.path == log_dir)
+        self._run_blocking(partial(place.run_inside, write)).add_done_callback(look_at_outcome)
 
     def _failed(self, job: CleaningJob, error: SeglogError) -> None:
         log = job.log

@@ -9,7 +9,7 @@ import fcntl
 import os
 from typing import Final
 
-from seglog.broker.storage.errors import LockedError, error_from_os
+from seglog.broker.storage.errors import LockedError, MissingFileError, error_from_os
 from seglog.broker.storage.layout import LOCK_FILE
 
 _HOLDER_BYTES_MAX: Final = 300
@@ -26,6 +26,8 @@ class DirectoryLock:
     def __init__(self, directory: str) -> None:
         self.path = f"{directory}/{LOCK_FILE}"
         self._descriptor: int | None = None
+        self._directory = directory
+        self._identity: tuple[int, int] | None = None
 
     def acquire(self) -> None:
         """Take the lock, at once or not at all; a failure changes no file.
@@ -48,7 +50,30 @@ class DirectoryLock:
                 raise LockedError(self.path, holder) from error
             raise error_from_os("lock", self.path, error) from error
         self._descriptor = descriptor
+        self._identity = self._look()
         self._write_holder(descriptor)
+
+    def check_same_directory(self) -> None:
+        """Make sure that what was locked is still what the path leads to.
+
+        Device and inode tell: under a disk that was unmounted there is the bare mount point. The
+        open lock file keeps the inode of its folder in use, so that no other gets its number.
+
+        Raises:
+            MissingFileError: the directory was removed, or another one is in its place.
+            FileError: it cannot be looked at.
+        """
+        if self._descriptor is not None and self._look() != self._identity:
+            raise MissingFileError(
+                "write to", self._directory, "it was removed, or its disk unmounted"
+            )
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            status = os.stat(self._directory)
+        except OSError as error:
+            raise error_from_os("look at", self._directory, error) from error
+        return status.st_dev, status.st_ino
 
     def release(self) -> None:
         """Let go of the lock. Idempotent; the file stays."""

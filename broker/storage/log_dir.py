@@ -7,6 +7,7 @@ recovery, the identity of the other directories), with a line in the log that na
 import json
 import logging
 import os.path
+from collections.abc import Callable
 from typing import Final
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
@@ -74,6 +75,19 @@ class LogDir:
             return self._file_system.exists(self._file(META_PROPERTIES))
         except StorageError:
             return False
+
+    def run_inside(self, write: Callable[[], None]) -> None:
+        """Write files that are made anew, unless another directory is in the place of this one.
+
+        What is appended to open files notices by itself; a file that is replaced would be made in
+        the bare mount point of a disk that was unmounted.
+
+        Raises:
+            MissingFileError: the directory was removed or its disk unmounted.
+            StorageError: whatever ``write`` raises.
+        """
+        self._lock.check_same_directory()
+        write()
 
     def lock(self) -> None:
         """Make the directory if it is missing, and lock it.

@@ -244,7 +244,7 @@ class LogHousekeeping:
     def recovery_point_jobs(self) -> list[LogDirJob]:
         """Write the recovery points that have moved, and make reserves anew that were given up."""
         reserves = [
-            LogDirJob(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
+            _job_in(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
             for log_dir in self._directories.online
         ]
         return [*self._recovery_points(), *reserves]
@@ -282,7 +282,7 @@ class LogHousekeeping:
         for log_dir in self._directories.online:
             job = job_of(log_dir)
             if job is not None:
-                jobs.append(LogDirJob(log_dir, job))
+                jobs.append(_job_in(log_dir, job))
         return jobs
 
     def _logs_in(self, log_dir: LogDir) -> Collection[Log]:
@@ -295,3 +295,7 @@ class LogHousekeeping:
             if first is not None and log.offsets.log_start > first.base_offset:
                 starts[log.topic_partition] = log.offsets.log_start
         return starts
+
+
+def _job_in(log_dir: LogDir, write: Callable[[], None]) -> LogDirJob:
+    return LogDirJob(log_dir, partial(log_dir.run_inside, write))

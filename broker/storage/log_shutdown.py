@@ -51,7 +51,7 @@ def close_logs(
             damaged_paths.add(log_dir.path)
     for log_dir in directories.online:
         if log_dir.path not in damaged_paths and (is_loaded or log_dir.stopped_cleanly):
-            _attempt(log_dir, log_dir.write_clean_marker)
+            _attempt(log_dir, partial(log_dir.run_inside, log_dir.write_clean_marker))
 
 
 def _close(log: Log) -> _Closed:

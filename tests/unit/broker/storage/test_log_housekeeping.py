@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
+from seglog.broker.storage.errors import MissingFileError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.retention_plan import RetentionFinding
@@ -245,6 +246,24 @@ def test_an_idle_broker_writes_checkpoints_for_ever(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path)
     assert broker.log("t").offsets.high_watermark == 3
     broker.kill()
+
+
+def test_checkpoints_are_written_below_a_disk_that_was_unmounted(tmp_path: Path) -> None:
+    """Nothing is made in the bare mount point, at a stop neither; the directory goes offline."""
+    data = tmp_path / "data"
+    broker = ManagedLogs(data)
+    append_many(broker.create_topic("t")[0], 3)
+    data.rename(tmp_path / "unmounted")
+    data.mkdir()
+    housekeeping = broker.manager.housekeeping
+    jobs = [*housekeeping.checkpoint_jobs(), *housekeeping.recovery_point_jobs()]
+    assert len(jobs) >= 2
+    for job in jobs:
+        with pytest.raises(MissingFileError, match="unmounted") as caught:
+            job.run()
+        assert caught.value.takes_dir_offline
+    broker.stop()
+    assert list(data.iterdir()) == []
 
 
 def test_a_start_offset_at_a_segment_base_is_checkpointed(tmp_path: Path) -> None:
