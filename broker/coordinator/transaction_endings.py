@@ -182,7 +182,10 @@ class TransactionEndings:
                 is_repeat=transaction.is_repeat,
             )
         except SeglogError as error:
-            if not _is_pointless(error):
+            # Where nothing is open, as after a refused batch, readers miss nothing without it, and
+            # the coordinator lets nothing more of this transaction in.
+            is_needless = self._markers.has_nothing_open(place, metadata.producer_id)
+            if not (is_needless or _is_pointless(error)):
                 self._table.counters.failed_markers += 1
                 # An offline directory stays so until a restart: said once, tried every second.
                 is_first = transaction not in self._unfinished

@@ -80,6 +80,14 @@ class MarkerWriter:
             self.offsets_listener(number, producer.producer_id, is_commit=commit)
         return acknowledged
 
+    def has_nothing_open(self, place: Place, producer_id: int) -> bool:
+        """Whether a producer is known to have no open transaction in a partition (TXN-3)."""
+        partition = self._services.partitions.find(*place)
+        if partition is None:
+            return False
+        entry = partition.log.producer_state.get(producer_id)
+        return entry is None or entry.open_transaction_offset is None
+
     def known_coordinator_epoch(self, place: Place, producer_id: int) -> int:
         """The highest term of a coordinator that a partition has seen for a producer, or -1."""
         partition = self._services.partitions.find(*place)

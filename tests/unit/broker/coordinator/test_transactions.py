@@ -256,6 +256,31 @@ async def test_a_full_disk_loses_a_marker(tmp_path: Path, full: str, version: in
     await broker.stop()
 
 
+@VERSIONS
+async def test_a_partition_that_takes_nothing_keeps_a_transaction_from_its_end(
+    tmp_path: Path, version: int
+) -> None:
+    """TXN-3: its records were refused, so its marker may be missing; the other one counts."""
+    disk = FailingDisk()
+    broker = await transaction_broker(tmp_path, file_system=OsFileSystem(disk))
+    await broker.parts.create_topic("t", 2)
+    await broker.parts.create_topic("lonely", 1, {"min.insync.replicas": "2"})
+    producer = await owner(broker, version=version)
+    assert await producer.send("t", 0, b"x") is NONE
+    assert await producer.send("lonely", 0, b"x") is ErrorCode.NOT_ENOUGH_REPLICAS
+    disk.full.add("t-1/")
+    assert await producer.send("t", 1, b"x") is ErrorCode.KAFKA_STORAGE_ERROR
+    assert await producer.end(commit=False) is NONE
+    assert await state_of(broker) is TransactionState.COMPLETE_ABORT
+    disk.full.clear()
+    for number in range(2):
+        assert await producer.send("t", number, b"y") is NONE
+    assert await producer.end(commit=True) is NONE
+    for number in range(2):
+        assert await committed_values(broker.parts, "t", number) == [b"y"]
+    await broker.stop()
+
+
 async def test_an_answer_is_given_before_the_disk_has_it(tmp_path: Path) -> None:
     """With flush.messages=1 each step waits for the sync of the one before."""
     broker = await transaction_broker(tmp_path, {"log.flush.interval.messages": "1"})
