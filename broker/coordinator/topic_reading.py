@@ -6,6 +6,7 @@ record costs what it said and not a start.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import ClassVar, Final
 
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 _LOGGED_FAULTS_MAX: Final = 20
 
 
-class TopicReplay:
+class TopicReplay(ABC):
     """Takes the batches of one partition in.
 
     Args:
@@ -39,13 +40,13 @@ class TopicReplay:
         self.faults = 0
         self._name = name
 
+    @abstractmethod
     def take_marker(self, batch: RecordBatch) -> None:
         """Take a control batch in; raises ``RecordError`` if it cannot be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_record(self, batch: RecordBatch, offset: int, key: bytes, value: bytes | None) -> None:
         """Take a record in; raises ``ProtocolError`` if it cannot be understood."""
-        raise NotImplementedError
 
     def feed(self, data: bytes) -> int | None:
         """Take in the next bytes, which begin with a batch.

@@ -166,6 +166,18 @@ def initialize(
             raise _fenced(current, expected)
         # The owner itself may ask again for what it then gets; anybody else shuts it out.
         return fence(current, now_ms, fresh_id, owner_goes_on=is_owner)
+    return _owned(current, expected, timeout_ms=timeout_ms, now_ms=now_ms, fresh_id=fresh_id)
+
+
+def _owned(
+    current: TransactionMetadata,
+    expected: Claim | None,
+    *,
+    timeout_ms: int,
+    now_ms: int,
+    fresh_id: int,
+) -> TransactionMetadata:
+    """EMPTY under the next epoch, or a new producer id; see ``initialize`` for the arguments."""
     rested = replace(
         current,
         state=TransactionState.EMPTY,
