@@ -94,6 +94,14 @@ def test_leftovers_reach_the_repository(pattern: str) -> None:
     assert not found
 
 
+def test_a_test_counts_threads_that_are_not_its_own() -> None:
+    """One of an earlier test that ends between two counts makes them differ: compare who is new
+    (tests/support/new_threads.py)."""
+    counting = re.compile(r"threading\.active_count\(\)|len\(threading\.enumerate\(\)\)")
+    found = [path for path in (ROOT / "tests").rglob("*.py") if counting.search(path.read_text())]
+    assert not found
+
+
 def test_the_daemon_runs_without_its_assertions() -> None:
     """Our own invariants are asserted: ``-O`` or PYTHONOPTIMIZE would switch them off."""
     for name in ("Dockerfile", "deploy/systemd/seglogd.service", "deploy/compose.yaml"):

@@ -12,14 +12,14 @@ def test_the_shims_break_other_formats_or_do_something(tmp_path: Path) -> None:
     """One broken ``pyspark_*`` module breaks every format that is not built in."""
     script = """
 import json, sys, threading
-before = threading.active_count()
+before = set(threading.enumerate())
 import pyspark_seglog, pyspark_seglog_files
 from pyspark.sql.datasource import DataSource
 for module in (pyspark_seglog, pyspark_seglog_files):
     assert issubclass(module.DefaultSource, DataSource)
 heavy = [name for name in ("uvloop", "pandas", "seglog.broker") if name in sys.modules]
 print(json.dumps([pyspark_seglog.DefaultSource.name(), pyspark_seglog_files.DefaultSource.name(),
-                  heavy, threading.active_count() - before]))
+                  heavy, len(set(threading.enumerate()) - before)]))
 """
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],

@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
+from support.new_threads import new_threads, threads_now
 
 
 async def pool_of(threads: int) -> WorkerPool:
@@ -52,9 +53,9 @@ async def test_pool_never_runs_more_jobs_at_once_than_it_has_threads() -> None:
 
 async def test_idle_pool_has_no_threads() -> None:
     """An idle daemon stays small."""
-    before = threading.active_count()
+    before = threads_now()
     workers = Workers(asyncio.get_running_loop())
-    assert threading.active_count() == before
+    assert new_threads(before) == []
     assert await workers.stop(1)
 
 

@@ -30,15 +30,15 @@ from seglog.protocol.api import ProducePartitionResult, ProduceRequest, ProduceR
 from seglog.protocol.errors import ErrorCode
 from support.fake_broker import SILENCE
 from support.fake_logs import fill, numbered
+from support.new_threads import new_threads, threads_now
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     """C061: no thread is left when a client is closed."""
-    before = set(threading.enumerate())
+    before = threads_now()
     yield
-    left = [thread for thread in set(threading.enumerate()) - before if thread.is_alive()]
-    assert [thread.name for thread in left if thread.name.startswith("seglog")] == []
+    assert [name for name in new_threads(before) if name.startswith("seglog")] == []
 
 
 def silence_produce(request):
