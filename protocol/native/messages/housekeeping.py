@@ -14,20 +14,18 @@ from seglog.protocol.native.fields import (
     STRING,
     list_of,
     nullable,
-    tuple_of,
 )
 from seglog.protocol.native.messages.common_fields import (
     NAMES,
     OUTCOME,
     PLACE,
+    PLACES,
     THROTTLE,
 )
 from seglog.protocol.native.operation import Operation
 from seglog.protocol.native.schema import Message
 
-DESCRIBE_LOG_DIRS_REQUEST: Final = Message(
-    api.DescribeLogDirsRequest, partitions=nullable(list_of(tuple_of(STRING, INT32)))
-)
+DESCRIBE_LOG_DIRS_REQUEST: Final = Message(api.DescribeLogDirsRequest, partitions=nullable(PLACES))
 DESCRIBE_LOG_DIRS_RESPONSE: Final = Message(
     api.DescribeLogDirsResponse,
     log_dirs=list_of(

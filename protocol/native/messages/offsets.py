@@ -14,25 +14,24 @@ from seglog.protocol.native.fields import (
     TOPIC_ID,
     list_of,
     nullable,
-    tuple_of,
 )
-from seglog.protocol.native.messages.common_fields import PLACE, THROTTLE
+from seglog.protocol.native.messages.common_fields import PLACE, PLACES, THROTTLE
 from seglog.protocol.native.operation import Operation
 from seglog.protocol.native.schema import Message
 
+COMMITTED_PARTITION: Final = Message(
+    api.OffsetCommitPartition,
+    **PLACE,
+    offset=INT64,
+    leader_epoch=INT32,
+    metadata=NULLABLE_STRING,
+    topic_id=TOPIC_ID,
+)
+COMMIT_RESULT: Final = Message(api.OffsetCommitResult, **PLACE, error=ERROR, topic_id=TOPIC_ID)
 OFFSET_COMMIT_REQUEST: Final = Message(
     api.OffsetCommitRequest,
     group_id=STRING,
-    partitions=list_of(
-        Message(
-            api.OffsetCommitPartition,
-            **PLACE,
-            offset=INT64,
-            leader_epoch=INT32,
-            metadata=NULLABLE_STRING,
-            topic_id=TOPIC_ID,
-        ).field
-    ),
+    partitions=list_of(COMMITTED_PARTITION.field),
     generation_id=INT32,
     member_id=STRING,
     group_instance_id=NULLABLE_STRING,
@@ -40,9 +39,7 @@ OFFSET_COMMIT_REQUEST: Final = Message(
 )
 OFFSET_COMMIT_RESPONSE: Final = Message(
     api.OffsetCommitResponse,
-    partitions=list_of(
-        Message(api.OffsetCommitResult, **PLACE, error=ERROR, topic_id=TOPIC_ID).field
-    ),
+    partitions=list_of(COMMIT_RESULT.field),
     **THROTTLE,
 )
 OFFSET_FETCH_REQUEST: Final = Message(
@@ -81,9 +78,7 @@ OFFSET_FETCH_RESPONSE: Final = Message(
     ),
     **THROTTLE,
 )
-OFFSET_DELETE_REQUEST: Final = Message(
-    api.OffsetDeleteRequest, group_id=STRING, partitions=list_of(tuple_of(STRING, INT32))
-)
+OFFSET_DELETE_REQUEST: Final = Message(api.OffsetDeleteRequest, group_id=STRING, partitions=PLACES)
 OFFSET_DELETE_RESPONSE: Final = Message(
     api.OffsetDeleteResponse,
     partitions=list_of(Message(api.OffsetDeleteResult, **PLACE, error=ERROR).field),

@@ -6,15 +6,12 @@ from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.native.fields import (
     ERROR,
-    INT16,
     INT32,
     INT64,
     NULLABLE_STRING,
-    STRING,
     list_of,
-    tuple_of,
 )
-from seglog.protocol.native.messages.common_fields import OUTCOME, PLACE, THROTTLE
+from seglog.protocol.native.messages.common_fields import OUTCOME, PLACE, PLACES, PRODUCER, THROTTLE
 from seglog.protocol.native.operation import Operation
 from seglog.protocol.native.schema import Message
 
@@ -22,15 +19,12 @@ INIT_PRODUCER_ID_REQUEST: Final = Message(
     api.InitProducerIdRequest,
     transactional_id=NULLABLE_STRING,
     transaction_timeout_ms=INT32,
-    producer_id=INT64,
-    producer_epoch=INT16,
+    **PRODUCER,
 )
 INIT_PRODUCER_ID_RESPONSE: Final = Message(
-    api.InitProducerIdResponse, error=ERROR, producer_id=INT64, producer_epoch=INT16, **THROTTLE
+    api.InitProducerIdResponse, error=ERROR, **PRODUCER, **THROTTLE
 )
-DESCRIBE_PRODUCERS_REQUEST: Final = Message(
-    api.DescribeProducersRequest, partitions=list_of(tuple_of(STRING, INT32))
-)
+DESCRIBE_PRODUCERS_REQUEST: Final = Message(api.DescribeProducersRequest, partitions=PLACES)
 _PRODUCER: Final = Message(
     api.ActiveProducer,
     producer_id=INT64,

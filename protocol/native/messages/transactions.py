@@ -16,34 +16,35 @@ from seglog.protocol.native.fields import (
     INT64,
     NULLABLE_STRING,
     STRING,
-    TOPIC_ID,
     list_of,
-    tuple_of,
 )
-from seglog.protocol.native.messages.common_fields import NAMES, PLACE, THROTTLE
+from seglog.protocol.native.messages.common_fields import (
+    NAMES,
+    PLACE,
+    PLACES,
+    PRODUCER,
+    THROTTLE,
+)
+from seglog.protocol.native.messages.offsets import COMMIT_RESULT, COMMITTED_PARTITION
 from seglog.protocol.native.operation import Operation
 from seglog.protocol.native.schema import Message
 
 END_TXN_REQUEST: Final = Message(
     api.EndTxnRequest,
     transactional_id=STRING,
-    producer_id=INT64,
-    producer_epoch=INT16,
+    **PRODUCER,
     commit=BOOLEAN,
     bumps_epoch=BOOLEAN,
 )
-END_TXN_RESPONSE: Final = Message(
-    api.EndTxnResponse, error=ERROR, producer_id=INT64, producer_epoch=INT16, **THROTTLE
-)
+END_TXN_RESPONSE: Final = Message(api.EndTxnResponse, error=ERROR, **PRODUCER, **THROTTLE)
 WRITE_TXN_MARKERS_REQUEST: Final = Message(
     api.WriteTxnMarkersRequest,
     ends=list_of(
         Message(
             api.TransactionEnd,
-            producer_id=INT64,
-            producer_epoch=INT16,
+            **PRODUCER,
             commit=BOOLEAN,
-            partitions=list_of(tuple_of(STRING, INT32)),
+            partitions=PLACES,
             coordinator_epoch=INT32,
             transaction_version=INT16,
         ).field
@@ -65,18 +66,8 @@ TXN_OFFSET_COMMIT_REQUEST: Final = Message(
     api.TxnOffsetCommitRequest,
     transactional_id=STRING,
     group_id=STRING,
-    producer_id=INT64,
-    producer_epoch=INT16,
-    partitions=list_of(
-        Message(
-            api.OffsetCommitPartition,
-            **PLACE,
-            offset=INT64,
-            leader_epoch=INT32,
-            metadata=NULLABLE_STRING,
-            topic_id=TOPIC_ID,
-        ).field
-    ),
+    **PRODUCER,
+    partitions=list_of(COMMITTED_PARTITION.field),
     generation_id=INT32,
     member_id=STRING,
     group_instance_id=NULLABLE_STRING,
@@ -84,9 +75,7 @@ TXN_OFFSET_COMMIT_REQUEST: Final = Message(
 )
 TXN_OFFSET_COMMIT_RESPONSE: Final = Message(
     api.TxnOffsetCommitResponse,
-    partitions=list_of(
-        Message(api.OffsetCommitResult, **PLACE, error=ERROR, topic_id=TOPIC_ID).field
-    ),
+    partitions=list_of(COMMIT_RESULT.field),
     **THROTTLE,
 )
 DESCRIBE_TRANSACTIONS_REQUEST: Final = Message(
@@ -102,9 +91,8 @@ DESCRIBE_TRANSACTIONS_RESPONSE: Final = Message(
             state=STRING,
             timeout_ms=INT32,
             start_time_ms=INT64,
-            producer_id=INT64,
-            producer_epoch=INT16,
-            partitions=list_of(tuple_of(STRING, INT32)),
+            **PRODUCER,
+            partitions=PLACES,
         ).field
     ),
     **THROTTLE,
