@@ -16,16 +16,18 @@ from seglog.broker.coordinator.internal_topic import InternalTopic
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, coordinator_error
 from seglog.broker.coordinator.producer_ids import ProducerIds
 from seglog.broker.coordinator.transaction_endings import Acknowledgement, TransactionEndings
+from seglog.broker.coordinator.transaction_ownership import initialize
 from seglog.broker.coordinator.transaction_state import (
     EPOCH_BUMPING_VERSION,
     PREPARED,
     Claim,
     Place,
     TransactionMetadata,
+)
+from seglog.broker.coordinator.transaction_steps import (
     add_partitions,
     complete,
     end,
-    initialize,
     verify_partition,
 )
 from seglog.broker.coordinator.transaction_store import TransactionStore

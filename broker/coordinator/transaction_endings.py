@@ -20,12 +20,8 @@ from seglog.broker.api.services import Services
 from seglog.broker.coordinator.offset_store import coordinator_error
 from seglog.broker.coordinator.transaction_markers import MarkerWriter
 from seglog.broker.coordinator.transaction_records import transaction_record
-from seglog.broker.coordinator.transaction_state import (
-    PREPARED,
-    Place,
-    TransactionMetadata,
-    complete,
-)
+from seglog.broker.coordinator.transaction_state import PREPARED, Place, TransactionMetadata
+from seglog.broker.coordinator.transaction_steps import complete
 from seglog.broker.coordinator.transaction_store import TransactionStore
 from seglog.broker.coordinator.transaction_table import Transaction, TransactionTable
 from seglog.broker.errors import RequestError

@@ -8,7 +8,7 @@ from seglog.broker.api.services import Services
 from seglog.broker.coordinator.producer_ids import ProducerIds
 from seglog.broker.coordinator.transaction_endings import TransactionEndings
 from seglog.broker.coordinator.transaction_records import transaction_tombstone
-from seglog.broker.coordinator.transaction_state import fence
+from seglog.broker.coordinator.transaction_steps import fence
 from seglog.broker.coordinator.transaction_store import TransactionStore
 from seglog.broker.coordinator.transaction_table import Transaction, TransactionTable
 from seglog.protocol.errors import SeglogError

@@ -5,17 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from seglog.broker.coordinator.transaction_ownership import initialize
 from seglog.broker.coordinator.transaction_state import (
     AT_REST,
     PREPARED,
     Claim,
     TransactionMetadata,
     TransactionState,
+)
+from seglog.broker.coordinator.transaction_steps import (
     add_partitions,
     complete,
     end,
     fence,
-    initialize,
     verify_partition,
 )
 from seglog.broker.errors import RequestError
