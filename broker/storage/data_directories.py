@@ -173,3 +173,8 @@ class DataDirectories:
                     "log.dirs",
                 )
             seen[real_path] = log_dir.path
+        for inner, path in seen.items():
+            for outer, other in seen.items():
+                if inner != outer and os.path.commonpath((inner, outer)) == outer:
+                    # What is in the outer one passes for partitions, or for something foreign.
+                    raise ConfigError(f"log.dirs: {path} lies inside {other}", "log.dirs")

@@ -37,7 +37,8 @@ RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
-SKIPPED_DIRECTORIES: Final = frozenset({"remote-log-index-cache", "__cluster_metadata-0"})
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+SKIPPED_DIRECTORIES: Final = frozenset({"remote-log-index-cache", f"{CLUSTER_METADATA_TOPIC}-0"})
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
@@ -174,7 +175,8 @@ def check_topic_name(topic: str) -> None:
 
     Raises:
         InvalidTopicNameError: it is empty, ``.``, ``..``, longer than 249 characters, or has
-            characters other than ASCII letters and digits, ``.``, ``_`` and ``-``.
+            characters other than ASCII letters and digits, ``.``, ``_`` and ``-``, or is the one
+            under which Kafka keeps its metadata.
     """
     if not topic:
         raise InvalidTopicNameError(topic, "it is empty")
@@ -188,6 +190,9 @@ def check_topic_name(topic: str) -> None:
         raise InvalidTopicNameError(
             topic, "only ASCII letters and digits, '.', '_' and '-' are allowed"
         )
+    if topic == CLUSTER_METADATA_TOPIC:
+        # The start passes over its folder: the records would be gone with each restart.
+        raise InvalidTopicNameError(topic, "Kafka keeps its own metadata under that name")
 
 
 def collision_key(topic: str) -> str:

@@ -3,33 +3,23 @@
 The topic catalog says which topics exist. A folder that it does not know is one of these:
 
     its topic was deleted, the folder not yet renamed      renamed -delete, removed
-    the catalog is an older copy, the newest was damaged   its topic is taken into the catalog
-    there never was a catalog (a broker of Kafka's)        its topic is taken into the catalog
+    there never was a catalog, or the newest is damaged    its topic is taken over (topic_adoption)
+    it holds nothing of a log                              left alone
     anything else                                          renamed -stray, kept, not served
-
-Topics that are taken over have lost their settings; so that no default deletes what was meant to
-stay, they get no limits of age and size, which an operator may then set.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from seglog.broker.storage.catalog_file import CATALOG_FILE, CatalogState, CatalogTopic
+from seglog.broker.storage.catalog_file import CATALOG_FILE, CatalogState
 from seglog.broker.storage.checkpoint_writer import Offsets
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.disk_reserve import keep_reserve, write_even_if_full
-from seglog.broker.storage.errors import DiskFullError, InvalidTopicNameError, StorageError
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.identifiers import random_id
-from seglog.broker.storage.layout import (
-    INTERNAL_TOPICS,
-    META_PROPERTIES,
-    DirectoryState,
-    check_topic_name,
-)
+from seglog.broker.storage.layout import META_PROPERTIES, DirectoryState
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_dir_scan import LogDirScan, check_no_duplicates, scan_log_dir
@@ -37,15 +27,12 @@ from seglog.broker.storage.log_loader import load_log
 from seglog.broker.storage.node_identity import NodeIdentity
 from seglog.broker.storage.parallel import RunParallel
 from seglog.broker.storage.partition_folders import PartitionFolders
+from seglog.broker.storage.topic_adoption import adopt, leave_out_foreign, unknown_topics
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.config import BrokerConfig, ConfigError, LogConfig
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
-
-
-_NO_LIMITS: Final = MappingProxyType({"retention.ms": "-1", "retention.bytes": "-1"})
-_COMPACTED: Final = MappingProxyType({"cleanup.policy": "compact"})
 
 
 class LoadedFolder(NamedTuple):
@@ -102,16 +89,17 @@ class LogStartup:
             scan = directories.attempt(log_dir, partial(scan_log_dir, self._file_system, log_dir))
             if scan is not None:
                 self._scans.append(scan)
+        leave_out_foreign(self._file_system, self._scans, catalog)
         check_no_duplicates(self._scans, partial(self._is_left_over, catalog))
         paths = [log_dir.path for log_dir in directories.online]
         if catalog is None:
             state = CatalogState(cluster_id=identity.cluster_id)
             catalog = TopicCatalog(self._file_system, paths, state)
-            self._adopt(catalog, identity.cluster_id, self._folders_by_topic())
-        elif catalog.is_fallback:
-            self._adopt(catalog, identity.cluster_id, self._unknown_folders(catalog))
+        if catalog.state.generation == 0 or catalog.is_fallback:
+            found = unknown_topics(self._scans, catalog, self._folders.topic_id_of)
+            adopt(catalog, identity.cluster_id, found)
         elif catalog.needs_save or catalog.state.cluster_id != identity.cluster_id:
-            self._adopt(catalog, identity.cluster_id, {})
+            adopt(catalog, identity.cluster_id, [])
         directories.check_any_online()
         return catalog, identity
 
@@ -249,8 +237,6 @@ class LogStartup:
         self, log_dir: LogDir, path: str, topic_partition: TopicPartition, catalog: TopicCatalog
     ) -> None:
         """Rename a folder that belongs to no topic; remove it if its topic was being deleted."""
-        if _is_hidden(topic_partition):
-            return
         is_deleted = self._folders.topic_id_of(path) in catalog.state.deleting
         state = DirectoryState.DELETED if is_deleted else DirectoryState.STRAY
         renamed = self._directories.attempt(
@@ -268,69 +254,6 @@ class LogStartup:
     def _keep_reserve(self, log_dir: LogDir) -> None:
         self._directories.attempt(log_dir, lambda: keep_reserve(self._file_system, log_dir.path))
 
-    # ---- topics that the catalog does not know
-
-    def _folders_by_topic(self) -> dict[str, dict[int, str]]:
-        topics: dict[str, dict[int, str]] = {}
-        for scan in self._scans:
-            for topic_partition, name in scan.live.items():
-                if not _is_hidden(topic_partition):
-                    partitions = topics.setdefault(topic_partition.topic, {})
-                    partitions[topic_partition.partition] = f"{scan.log_dir.path}/{name}"
-        return topics
-
-    def _unknown_folders(self, catalog: TopicCatalog) -> dict[str, dict[int, str]]:
-        """Folders that a newer catalog may have known; not those of topics being deleted."""
-        unknown: dict[str, dict[int, str]] = {}
-        for topic, partitions in self._folders_by_topic().items():
-            known = catalog.get(topic)
-            if known is not None and max(partitions) < known.partition_count:
-                continue
-            topic_id = self._topic_id_of(partitions.values())
-            if topic_id in catalog.state.deleting:
-                continue
-            if known is None or topic_id == known.topic_id:
-                unknown[topic] = partitions
-        return unknown
-
-    def _topic_id_of(self, paths: Collection[str]) -> bytes | None:
-        for path in paths:
-            topic_id = self._folders.topic_id_of(path)
-            if topic_id is not None:
-                return topic_id
-        return None
-
-    def _adopt(
-        self, catalog: TopicCatalog, cluster_id: str, found: Mapping[str, Mapping[int, str]]
-    ) -> None:
-        topics = []
-        for name, partitions in found.items():
-            try:
-                check_topic_name(name)
-            except InvalidTopicNameError as error:
-                logger.warning("event=folder-put-aside topic=%s reason=%s", name, error.reason)
-                continue
-            known = catalog.get(name)
-            configs = _COMPACTED if name in INTERNAL_TOPICS else _NO_LIMITS
-            topic = CatalogTopic(
-                name,
-                self._topic_id_of(partitions.values()) or random_id(),
-                max(partitions) + 1,
-                configs if known is None else known.configs,
-            )
-            topics.append(topic)
-            logger.warning(
-                "event=topic-adopted topic=%s partitions=%d configs=%r",
-                name,
-                topic.partition_count,
-                dict(topic.configs),
-            )
-        try:
-            catalog.adopt(topics, cluster_id)
-        except DiskFullError as error:
-            # What was found will be found again; until then it is only in memory.
-            logger.warning("event=catalog-not-written error=%s", error)
-
 
 def _partitions_of(catalog: TopicCatalog) -> list[TopicPartition]:
     return [
@@ -346,11 +269,6 @@ def _is_new(file_system: FileSystem, log_dir: LogDir) -> bool:
     Checkpoints do not: a broker whose disk is unmounted under its hands writes them there.
     """
     return not (log_dir.is_there() or file_system.exists(f"{log_dir.path}/{CATALOG_FILE}"))
-
-
-def _is_hidden(topic_partition: TopicPartition) -> bool:
-    """Whether a folder that looks like a partition's is rather something like ``.Trash-1000``."""
-    return topic_partition.topic.startswith(".")
 
 
 def _unreachable(scan: LogDirScan, catalog: TopicCatalog) -> list[LoadedFolder]:

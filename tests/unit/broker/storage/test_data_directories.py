@@ -9,7 +9,7 @@ import pytest
 from seglog.broker.storage.data_directories import DataDirectories, NoUsableDirectoryError
 from seglog.broker.storage.errors import error_from_os
 from seglog.broker.storage.files import OsFileSystem
-from seglog.config import BrokerConfig
+from seglog.config import BrokerConfig, ConfigError
 
 
 def said_of(tmp_path: Path, number: int) -> str:
@@ -37,3 +37,25 @@ def test_a_volume_of_another_user_is_not_explained(tmp_path: Path, number: int) 
 
 def test_a_broken_disk_is_taken_for_a_wrong_user(tmp_path: Path) -> None:
     assert "user id" not in said_of(tmp_path, errno.EIO)
+
+
+@pytest.mark.parametrize("inner", ["disk-1", "logs", ".second", "disk-1/deeper"])
+def test_a_directory_inside_another_one_passes_for_a_partition(tmp_path: Path, inner: str) -> None:
+    """It was renamed as a stray, or became a topic at the next start."""
+    outer = tmp_path / "data"
+    (outer / inner).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(outer / inner)
+    for paths in ((outer, outer / inner), (outer / inner, outer), (outer, tmp_path / "link")):
+        config = BrokerConfig(log_dirs=tuple(str(path) for path in paths))
+        with pytest.raises(ConfigError, match="lies inside"):
+            DataDirectories(OsFileSystem(), config).lock()
+    assert not list(tmp_path.rglob(".lock"))
+
+
+def test_a_sibling_with_a_longer_name_passes_for_one_inside(tmp_path: Path) -> None:
+    paths = (tmp_path / "data", tmp_path / "data-1")
+    directories = DataDirectories(
+        OsFileSystem(), BrokerConfig(log_dirs=tuple(str(path) for path in paths))
+    )
+    directories.lock()
+    directories.unlock()
