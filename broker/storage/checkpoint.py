@@ -63,7 +63,8 @@ class CheckpointFile:
             raise CorruptCheckpointError(self.path, f"it is not UTF-8: {error}") from error
         if not text.endswith("\n"):
             raise CorruptCheckpointError(self.path, "its last line is cut off")
-        version, *rest = text[:-1].split("\n")
+        # Lines may end as an editor of another system leaves them; Kafka reads these as well.
+        version, *rest = text[:-1].replace("\r\n", "\n").removesuffix("\r").split("\n")
         if self._number(version, "version") != _VERSION:
             raise CorruptCheckpointError(
                 self.path, f"its version is {version}, only {_VERSION} is known"

@@ -38,6 +38,12 @@ def test_checkpoint_is_not_what_kafka_writes(checkpoint: OffsetCheckpointFile, p
     assert checkpoint.read() == {}
 
 
+def test_lines_of_another_system_are_damage(checkpoint: OffsetCheckpointFile, path: Path) -> None:
+    """Somebody has edited it, as Kafka's manual says: what delete-records took came back."""
+    path.write_bytes(b"0\r\n2\r\nt 0 5\r\nt 1 7\r\n")
+    assert checkpoint.read() == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
+
+
 @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n0\n"])
 def test_empty_checkpoint_is_taken_for_a_damaged_one(
     checkpoint: OffsetCheckpointFile, path: Path, content: bytes
