@@ -43,3 +43,8 @@ class Pending(Generic[ResponseT]):
     def __init__(self, future: "asyncio.Future[ResponseT]", *, holds_input: bool = False) -> None:
         self.future = future
         self.holds_input = holds_input
+
+
+async def finished(response: ResponseT | Pending[ResponseT]) -> ResponseT:
+    """A response, whenever it comes; for work that has to answer what it led to."""
+    return await response.future if isinstance(response, Pending) else response

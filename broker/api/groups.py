@@ -5,11 +5,11 @@ from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group import ClassicGroup
 from seglog.broker.coordinator.group_coordinator import GroupCoordinator
 from seglog.broker.coordinator.group_state import GroupState
 from seglog.broker.coordinator.groups import GroupTable
-from seglog.broker.coordinator.offset_store import coordinator_error
 from seglog.broker.errors import RequestError, describe_error
 from seglog.protocol.api import (
     AUTHORIZED_OPERATIONS_NOT_REQUESTED,
@@ -197,6 +197,6 @@ async def _when_deleted(
             # Others may wait for the same sync.
             await asyncio.shield(acknowledgement)
         except SeglogError as error:
-            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            refusal = coordinator_error(error)
             result.error, result.error_message = refusal.code, refusal.message
     return response

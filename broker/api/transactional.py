@@ -48,7 +48,7 @@ class TransactionAdmission(Protocol):
         *,
         may_add: bool,
     ) -> "asyncio.Future[None] | None":
-        """See ``TransactionCoordinator.admit_all``."""
+        """See ``TransactionAdditions.admit_all`` of the coordinator."""
         ...
 
 

@@ -65,11 +65,11 @@ class Coordination:
         self._coordinator = GroupCoordinator(services, scheduler, self.groups, self._store)
         self.transactions = Transactions(services, scheduler, self._store)
         self._offsets = GroupOffsets(
-            services, self.groups, self._store, self.transactions.coordinator.admit
+            services, self.groups, self._store, self.transactions.additions.admit
         )
         self.transactions.markers.offsets_listener = self._offsets.transaction_ended
         self._expiry = OffsetExpiry(services, self.groups, self._coordinator)
-        services.admission = self.transactions.coordinator
+        services.admission = self.transactions.additions
         services.topics.deletion_listeners.append(self._expiry.topic_deleted)
         services.config_listeners.append(self._config_changed)
 
@@ -97,12 +97,13 @@ class Coordination:
 
     def _register_transactions(self, handlers: Handlers) -> None:
         services, transactions = self._services, self.transactions
-        coordinator, table = transactions.coordinator, transactions.table
+        additions, coordinator = transactions.additions, transactions.coordinator
+        table = transactions.table
         init = InitProducerIdOperation(services, transactions.producer_ids, coordinator)
         for request_type, operation in (
             (api.InitProducerIdRequest, init.handle),
-            (api.AddPartitionsToTxnRequest, coordinator.add_partitions),
-            (api.AddOffsetsToTxnRequest, coordinator.add_offsets),
+            (api.AddPartitionsToTxnRequest, additions.add_partitions),
+            (api.AddOffsetsToTxnRequest, additions.add_offsets),
             (api.EndTxnRequest, coordinator.end),
             (
                 api.WriteTxnMarkersRequest,

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group_records import (
     group_record,
     group_tombstone,
@@ -22,7 +23,7 @@ from seglog.broker.coordinator.group_records import (
 )
 from seglog.broker.coordinator.group_state import Answer, Client, GroupState, Outcome
 from seglog.broker.coordinator.groups import Group, GroupTable
-from seglog.broker.coordinator.offset_store import OffsetStore, coordinator_error
+from seglog.broker.coordinator.offset_store import OffsetStore
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.scheduler import Scheduler
 from seglog.protocol.api import (
@@ -196,7 +197,7 @@ class GroupCoordinator:
             try:
                 acknowledgement = self._store.append_all(group.group_id, records)
             except SeglogError as error:
-                raise coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR) from error
+                raise coordinator_error(error) from error
         group.membership.die(self._table.now())
         self._table.remove(group)
         return acknowledgement
@@ -285,7 +286,7 @@ class GroupCoordinator:
     def _not_stored(
         self, group: Group, outcome: Outcome, generation: int, error: SeglogError
     ) -> None:
-        refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+        refusal = coordinator_error(error)
         logger.warning("event=group-not-stored group=%r error=%s", group.group_id, error)
         self._give([(ticket, _refused(answer, refusal.code)) for ticket, answer in outcome.answers])
         failed = group.membership.store_failed(generation, refusal.code, self._table.now())

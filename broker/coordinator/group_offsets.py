@@ -14,10 +14,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.context import Pending, RequestContext, finished
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group_records import (
     NO_EXPIRY_MS,
     CommittedOffset,
@@ -27,11 +28,7 @@ from seglog.broker.coordinator.group_records import (
 )
 from seglog.broker.coordinator.groups import Group, GroupTable
 from seglog.broker.coordinator.offset_lookups import OffsetLookups
-from seglog.broker.coordinator.offset_store import (
-    OFFSETS_TOPIC,
-    OffsetStore,
-    coordinator_error,
-)
+from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
 from seglog.broker.errors import RequestError
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
@@ -182,10 +179,9 @@ class GroupOffsets(OffsetLookups):
             if any(not result.error for result, _, _ in self._judge(order)):
                 await self._store.ensure()
         except SeglogError as error:
-            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            refusal = coordinator_error(error)
             return order.refused(refusal.code)
-        response: ResponseT = await _finished(self._commit(order))
-        return response
+        return await finished(self._commit(order))
 
     def _commit(self, order: _Order[ResponseT]) -> ResponseT | Pending[ResponseT]:
         try:
@@ -198,7 +194,7 @@ class GroupOffsets(OffsetLookups):
                     work = self._commit_when_entered(order, entered)
                     return self._services.begin(work, holds_input=False)
         except SeglogError as error:
-            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            refusal = coordinator_error(error)
             return order.refused(refusal.code)
         waiting: _Waiting = []
         if acceptable:
@@ -219,10 +215,9 @@ class GroupOffsets(OffsetLookups):
         try:
             await asyncio.shield(entered)
         except SeglogError as error:
-            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            refusal = coordinator_error(error)
             return order.refused(refusal.code)
-        response: ResponseT = await _finished(self._commit(order))
-        return response
+        return await finished(self._commit(order))
 
     def _check(self, request: OffsetCommitRequest) -> Group:
         """The group of a commit, a new one if its sender needs no membership.
@@ -360,11 +355,6 @@ class GroupOffsets(OffsetLookups):
                 result.error = refusal.code
 
 
-async def _finished(response: Any) -> Any:
-    """A response, whenever it comes."""
-    return await response.future if isinstance(response, Pending) else response
-
-
 async def _when_stored(
     respond: Callable[[list[OffsetCommitResult]], ResponseT],
     results: list[OffsetCommitResult],
@@ -375,7 +365,7 @@ async def _when_stored(
             # Others may wait for the same sync.
             await asyncio.shield(acknowledgement)
         except SeglogError as error:
-            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            refusal = coordinator_error(error)
             for result in awaiting:
                 result.error = refusal.code
     return respond(results)

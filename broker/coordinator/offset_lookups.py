@@ -4,11 +4,11 @@ import asyncio
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group_records import CommittedOffset
 from seglog.broker.coordinator.group_state import GroupState
 from seglog.broker.coordinator.groups import Group, GroupTable
 from seglog.broker.coordinator.members import CONSUMER_PROTOCOL_TYPE
-from seglog.broker.coordinator.offset_store import coordinator_error
 from seglog.broker.errors import RequestError
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
@@ -110,7 +110,7 @@ class OffsetLookups:
             acknowledgement = self._table.forget_offsets(group, doomed)
         except SeglogError as error:
             # Said to be gone, they would be back after a restart.
-            refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+            refusal = coordinator_error(error)
             return OffsetDeleteResponse([], refusal.code)
         self._table.counters.deleted_offsets += len(doomed)
         if acknowledgement is None:
@@ -169,6 +169,6 @@ async def _when_forgotten(
         # Others may wait for the same sync.
         await asyncio.shield(acknowledgement)
     except SeglogError as error:
-        refusal = coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+        refusal = coordinator_error(error)
         return OffsetDeleteResponse([], refusal.code)
     return OffsetDeleteResponse(results)

@@ -4,11 +4,8 @@ from typing import Final
 
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.internal_topic import InternalTopic, TopicPlan
-from seglog.broker.errors import RequestError, describe_error
-from seglog.broker.storage.errors import StorageError
 from seglog.config import BrokerConfig
 from seglog.protocol.compression import Codec
-from seglog.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -35,22 +32,3 @@ def _topic_configs(config: BrokerConfig) -> dict[str, str]:
         "compression.type": "producer",
         "segment.bytes": str(config.offsets_topic_segment_bytes),
     }
-
-
-def coordinator_error(error: BaseException, *, too_large: ErrorCode) -> RequestError:
-    """What a client of the coordinator is told of a failed write.
-
-    Args:
-        too_large: the code for records that do not fit into a batch.
-    """
-    code, message = describe_error(error)
-    if code in {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}:
-        code = too_large
-    elif isinstance(error, StorageError) or code in {
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    }:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return RequestError(code, message)

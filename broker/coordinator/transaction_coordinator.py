@@ -1,56 +1,29 @@
-"""TransactionCoordinator: what producers ask of transactions, from their ids to their ends.
+"""TransactionCoordinator: makes producers the owners of transactional ids, and ends transactions.
 
 All of it runs on the event loop and none of it suspends between looking at a state and changing it:
 a record of a transaction is admitted, and the end of the transaction decided, one after the other.
 That leaves no room for records that arrive behind the marker of their own transaction.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final
-
-from seglog.broker.api.context import Pending, RequestContext, ResponseT
+from seglog.broker.api.context import Pending, RequestContext, finished
 from seglog.broker.api.services import Services
-from seglog.broker.api.transactional import all_of
-from seglog.broker.coordinator.internal_topic import InternalTopic
-from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, coordinator_error
+from seglog.broker.coordinator.answers import answer_when_stored
 from seglog.broker.coordinator.producer_ids import ProducerIds
 from seglog.broker.coordinator.transaction_endings import Acknowledgement, TransactionEndings
 from seglog.broker.coordinator.transaction_ownership import initialize
-from seglog.broker.coordinator.transaction_state import (
-    EPOCH_BUMPING_VERSION,
-    PREPARED,
-    Claim,
-    Place,
-    TransactionMetadata,
-)
-from seglog.broker.coordinator.transaction_steps import (
-    add_partitions,
-    complete,
-    end,
-    verify_partition,
-)
+from seglog.broker.coordinator.transaction_state import PREPARED, Claim, TransactionMetadata
+from seglog.broker.coordinator.transaction_steps import complete, end
 from seglog.broker.coordinator.transaction_store import TransactionStore
 from seglog.broker.coordinator.transaction_table import Transaction, TransactionTable
 from seglog.broker.errors import RequestError, describe_error
-from seglog.broker.storage.layout import INTERNAL_TOPICS
 from seglog.protocol.api import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    TransactionPartitions,
-    TransactionPartitionsResult,
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-
-_PLAIN_VERSION: Final = 0
 
 
 class TransactionCoordinator:
@@ -60,7 +33,6 @@ class TransactionCoordinator:
         services: of the broker.
         table: of the transactional ids.
         store: of their states.
-        offsets: the internal topic that holds the offsets of groups.
         endings: carries out what is decided.
         producer_ids: gives new ones.
     """
@@ -70,14 +42,12 @@ class TransactionCoordinator:
         services: Services,
         table: TransactionTable,
         store: TransactionStore,
-        offsets: InternalTopic,
         endings: TransactionEndings,
         producer_ids: ProducerIds,
     ) -> None:
         self._services = services
         self._table = table
         self._store = store
-        self._offsets = offsets
         self._endings = endings
         self._producer_ids = producer_ids
 
@@ -107,8 +77,7 @@ class TransactionCoordinator:
         except SeglogError as error:
             describe_error(error)
             return InitProducerIdResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        response = self._init_now(request, transactional_id)
-        return await response.future if isinstance(response, Pending) else response
+        return await finished(self._init_now(request, transactional_id))
 
     def _init_now(
         self, request: InitProducerIdRequest, transactional_id: str
@@ -121,7 +90,7 @@ class TransactionCoordinator:
         response = InitProducerIdResponse(
             producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
         )
-        return self._answer(acknowledged, response, InitProducerIdResponse)
+        return answer_when_stored(self._services, acknowledged, response, InitProducerIdResponse)
 
     def _initialize(
         self, request: InitProducerIdRequest, transactional_id: str
@@ -178,118 +147,6 @@ class TransactionCoordinator:
             )
         return taken
 
-    # ---- adding
-
-    def add_partitions(
-        self, request: AddPartitionsToTxnRequest, _context: RequestContext
-    ) -> AddPartitionsToTxnResponse | Pending[AddPartitionsToTxnResponse]:
-        """Make partitions part of transactions, or tell whether they are."""
-        waits: list[Acknowledgement] = []
-        results = []
-        for each in request.transactions:
-            answer = self._verified if each.verify_only else self._added
-            errors = answer(each, waits)
-            results.append(
-                TransactionPartitionsResult(
-                    each.transactional_id,
-                    [
-                        AddPartitionsToTxnResult(topic, partition, error)
-                        for (topic, partition), error in zip(each.partitions, errors, strict=True)
-                    ],
-                )
-            )
-        response = AddPartitionsToTxnResponse(results)
-        return self._answer(
-            all_of(waits), response, lambda error: AddPartitionsToTxnResponse(results, error)
-        )
-
-    def _verified(
-        self, asked: TransactionPartitions, _waits: list[Acknowledgement]
-    ) -> list[ErrorCode]:
-        errors = []
-        claim = Claim(asked.producer_id, asked.producer_epoch)
-        for place in asked.partitions:
-            try:
-                self._table.check(asked.transactional_id)
-                metadata = self._table.metadata(asked.transactional_id)
-                verify_partition(metadata, claim, place)
-                errors.append(ErrorCode.NONE)
-            except RequestError as error:
-                errors.append(error.code)
-        return errors
-
-    def _added(self, asked: TransactionPartitions, waits: list[Acknowledgement]) -> list[ErrorCode]:
-        errors = [self._why_not(place) for place in asked.partitions]
-        if any(errors):
-            return [error or ErrorCode.OPERATION_NOT_ATTEMPTED for error in errors]
-        claim = Claim(asked.producer_id, asked.producer_epoch)
-        try:
-            acknowledged = self._add(
-                asked.transactional_id, claim, asked.partitions, _PLAIN_VERSION
-            )
-        except RequestError as error:
-            return [error.code] * len(errors)
-        if acknowledged is not None:
-            waits.append(acknowledged)
-        return errors
-
-    def _why_not(self, place: Place) -> ErrorCode:
-        """What speaks against adding a partition: it has to be there for the marker."""
-        if place[0] in INTERNAL_TOPICS:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
-        try:
-            self._services.partitions.get(*place)
-        except RequestError as error:
-            return error.code
-        return ErrorCode.NONE
-
-    def _add(
-        self, transactional_id: str, claim: Claim, places: Iterable[Place], client_version: int
-    ) -> Acknowledgement | None:
-        self._table.check(transactional_id)
-        transaction = self._table.find(transactional_id)
-        added = add_partitions(
-            None if transaction is None else transaction.metadata,
-            claim,
-            frozenset(places),
-            now_ms=self._services.clock.time_ms(),
-            client_version=client_version,
-        )
-        assert transaction is not None
-        if added is transaction.metadata:
-            return None
-        return self._endings.log(transaction, added)
-
-    def add_offsets(
-        self, request: AddOffsetsToTxnRequest, _context: RequestContext
-    ) -> AddOffsetsToTxnResponse | Pending[AddOffsetsToTxnResponse]:
-        """Make the offsets of a group part of a transaction."""
-        if not request.group_id:
-            return AddOffsetsToTxnResponse(ErrorCode.INVALID_GROUP_ID)
-        if self._offsets.exists:
-            return self._add_offsets_now(request)
-        return self._services.begin(self._add_offsets_later(request), holds_input=False)
-
-    async def _add_offsets_later(self, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-        try:
-            await self._offsets.ensure()
-        except SeglogError as error:
-            describe_error(error)
-            return AddOffsetsToTxnResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        response = self._add_offsets_now(request)
-        return await response.future if isinstance(response, Pending) else response
-
-    def _add_offsets_now(
-        self, request: AddOffsetsToTxnRequest
-    ) -> AddOffsetsToTxnResponse | Pending[AddOffsetsToTxnResponse]:
-        place = (OFFSETS_TOPIC, self._offsets.partition_of(request.group_id))
-        claim = Claim(request.producer_id, request.producer_epoch)
-        try:
-            acknowledged = self._add(request.transactional_id, claim, [place], _PLAIN_VERSION)
-        except RequestError as error:
-            return AddOffsetsToTxnResponse(error.code)
-        return self._answer(acknowledged, AddOffsetsToTxnResponse(), AddOffsetsToTxnResponse)
-
     # ---- ending
 
     def end(
@@ -308,8 +165,7 @@ class TransactionCoordinator:
         except SeglogError as error:
             describe_error(error)
             return EndTxnResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        response = self._end_now(request)
-        return await response.future if isinstance(response, Pending) else response
+        return await finished(self._end_now(request))
 
     def _end_now(self, request: EndTxnRequest) -> EndTxnResponse | Pending[EndTxnResponse]:
         try:
@@ -319,7 +175,7 @@ class TransactionCoordinator:
         response = EndTxnResponse()
         if request.bumps_epoch:
             response.producer_id, response.producer_epoch = next_owner
-        return self._answer(acknowledged, response, EndTxnResponse)
+        return answer_when_stored(self._services, acknowledged, response, EndTxnResponse)
 
     def _end(self, request: EndTxnRequest) -> tuple[Claim, Acknowledgement | None]:
         self._table.check(request.transactional_id)
@@ -342,85 +198,3 @@ class TransactionCoordinator:
             return decided.owner, None
         acknowledged = self._endings.decide(transaction, decided)
         return complete(decided, now_ms).owner, acknowledged
-
-    # ---- letting records in
-
-    @property
-    def verifies(self) -> bool:
-        """Whether records are let in only where their partition was added."""
-        return self._services.config.transaction_partition_verification_enable
-
-    def admit(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic: str,
-        partition: int,
-        *,
-        may_add: bool,
-    ) -> Acknowledgement | None:
-        """Let records of a transaction into a partition (TXN-11).
-
-        Args:
-            transactional_id: of the request.
-            producer_id: of the records.
-            producer_epoch: of the records.
-            topic: where they shall go.
-            partition: where they shall go.
-            may_add: whether the client leaves it to its records to add the partition.
-
-        Returns:
-            What has to be waited for before the records are written, None mostly: then they may be
-            written now, before anything else happens.
-
-        Raises:
-            RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
-                TRANSACTION_ABORTABLE if it was not added, or the coordinator is not available.
-        """
-        place = (topic, partition)
-        return self.admit_all(
-            transactional_id, producer_id, producer_epoch, [place], may_add=may_add
-        )
-
-    def admit_all(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        places: Iterable[Place],
-        *,
-        may_add: bool,
-    ) -> Acknowledgement | None:
-        """The same for several partitions, with one record for all of them."""
-        claim = Claim(producer_id, producer_epoch)
-        if may_add:
-            return self._add(transactional_id, claim, places, EPOCH_BUMPING_VERSION)
-        if self.verifies:
-            self._table.check(transactional_id)
-            metadata = self._table.metadata(transactional_id)
-            for place in places:
-                verify_partition(metadata, claim, place)
-        return None
-
-    # ---- answering
-
-    def _answer(
-        self,
-        acknowledged: Acknowledgement | None,
-        response: ResponseT,
-        refused: Callable[[ErrorCode], ResponseT],
-    ) -> ResponseT | Pending[ResponseT]:
-        if acknowledged is None:
-            return response
-        return self._services.begin(_once(acknowledged, response, refused), holds_input=False)
-
-
-async def _once(
-    acknowledged: Acknowledgement, response: ResponseT, refused: Callable[[ErrorCode], ResponseT]
-) -> ResponseT:
-    await asyncio.wait([acknowledged])
-    error = acknowledged.exception()
-    if error is None:
-        return response
-    return refused(coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR).code)

@@ -17,7 +17,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeAlias
 
 from seglog.broker.api.services import Services
-from seglog.broker.coordinator.offset_store import coordinator_error
+from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.transaction_markers import MarkerWriter
 from seglog.broker.coordinator.transaction_records import transaction_record
 from seglog.broker.coordinator.transaction_state import PREPARED, Place, TransactionMetadata
@@ -87,7 +87,7 @@ class TransactionEndings:
             record = transaction_record(metadata)
             acknowledged = self._store.append(metadata.transactional_id, [record])
         except SeglogError as error:
-            raise coordinator_error(error, too_large=ErrorCode.UNKNOWN_SERVER_ERROR) from error
+            raise coordinator_error(error) from error
         transaction.metadata = metadata
         return acknowledged
 

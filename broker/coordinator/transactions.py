@@ -6,6 +6,7 @@ from typing import Final
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.internal_topic import InternalTopic
 from seglog.broker.coordinator.producer_ids import ProducerIds
+from seglog.broker.coordinator.transaction_additions import TransactionAdditions
 from seglog.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from seglog.broker.coordinator.transaction_endings import TransactionEndings
 from seglog.broker.coordinator.transaction_expiry import TransactionExpiry
@@ -28,7 +29,8 @@ class Transactions:
 
     Attributes:
         table: every transactional id.
-        coordinator: answers producers.
+        additions: adds to transactions, and lets records of them in.
+        coordinator: makes owners and ends transactions.
         endings: what is being ended.
         markers: writes into partitions.
         producer_ids: for all producers.
@@ -44,8 +46,9 @@ class Transactions:
         self.endings = TransactionEndings(
             services, scheduler, self.table, self._store, self.markers
         )
+        self.additions = TransactionAdditions(services, self.table, offsets, self.endings)
         self.coordinator = TransactionCoordinator(
-            services, self.table, self._store, offsets, self.endings, self.producer_ids
+            services, self.table, self._store, self.endings, self.producer_ids
         )
         self._expiry = TransactionExpiry(
             services, self.table, self._store, self.endings, self.producer_ids
