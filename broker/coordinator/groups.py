@@ -1,8 +1,4 @@
-"""GroupTable: every group of this broker, and whether it may be asked for yet.
-
-After a start the groups are read back from ``__consumer_offsets``, partition by partition; until
-its partition is done a group is answered with COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
-"""
+"""GroupTable: every group of this broker, and whether it may be asked for yet."""
 
 import asyncio
 import logging
@@ -19,10 +15,10 @@ from seglog.broker.coordinator.group_records import (
     restored_group,
 )
 from seglog.broker.coordinator.group_state import GroupLimits, GroupState, Moment
-from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
+from seglog.broker.coordinator.offset_store import OffsetStore
 from seglog.broker.coordinator.pending_offsets import PendingOffsets, put_into_force
 from seglog.broker.coordinator.replay import PartitionReplay
-from seglog.broker.coordinator.topic_reading import read_partition
+from seglog.broker.coordinator.topic_loading import TopicLoader
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.scheduler import ScheduledTask
 from seglog.broker.storage.errors import StorageError
@@ -110,9 +106,9 @@ class GroupTable:
         # By partition and producer: groups that an open transaction has offsets of. One that was
         # removed meanwhile may still be named.
         self._transactions: dict[tuple[int, int], set[str]] = {}
-        self._loading: set[int] = set()
-        self._lost: set[int] = set()
-        self._loader: asyncio.Task[None] | None = None
+        self._loader = TopicLoader(
+            services, store, PartitionReplay, self._take_over, _warn_not_loaded
+        )
         self._is_stopped = False
 
     def __len__(self) -> int:
@@ -131,7 +127,7 @@ class GroupTable:
     @property
     def is_loading(self) -> bool:
         """Whether some groups may not be known yet."""
-        return bool(self._loading)
+        return self._loader.is_loading
 
     def now(self) -> Moment:
         """The time on both clocks."""
@@ -158,19 +154,7 @@ class GroupTable:
             raise RequestError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         if len(group_id) > GROUP_ID_BYTES_MAX // 4 and len(group_id.encode()) > GROUP_ID_BYTES_MAX:
             raise RequestError(ErrorCode.INVALID_GROUP_ID, "the group id is too long")
-        if not (self._loading or self._lost):
-            return
-        partition = self._store.partition_of(group_id)
-        if partition in self._loading:
-            raise RequestError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                f"partition {partition} of {OFFSETS_TOPIC} is being read",
-            )
-        if partition in self._lost:
-            raise RequestError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"partition {partition} of {OFFSETS_TOPIC} could not be read",
-            )
+        self._loader.check(group_id)
 
     def find(self, group_id: str) -> Group | None:
         """A group, None if there is none."""
@@ -239,32 +223,23 @@ class GroupTable:
     # ---- loading
 
     def start(self) -> None:
-        """Begin to read the groups that are stored; those without records are there at once."""
-        for number in range(self._store.partition_count):
-            partition = self._services.partitions.find(OFFSETS_TOPIC, number)
-            if partition is None:
-                self._lost.add(number)
-            elif partition.log.offsets.log_end > partition.log.offsets.log_start:
-                self._loading.add(number)
-        if self._loading:
-            self._loader = asyncio.get_running_loop().create_task(self._load_all())
+        """Begin to read the groups that are stored."""
+        self._loader.start(self._load_all)
 
     async def loaded(self) -> None:
         """Wait until every group is known that can be."""
-        if self._loader is not None:
-            await asyncio.wait([self._loader])
+        await self._loader.loaded()
 
     async def stop(self) -> None:
         """Be of no further use."""
         self._is_stopped = True
-        if self._loader is not None:
-            self._loader.cancel()
-            await asyncio.wait([self._loader])
+        await self._loader.stop()
 
     async def _load_all(self) -> None:
+        if not self.is_loading:
+            return
         started_ms = self._services.clock.monotonic_ms()
-        for number in sorted(self._loading):
-            await self._load(number)
+        await self._loader.load(self._services.config.offsets_load_buffer_size)
         logger.info(
             "event=groups-loaded groups=%d offsets=%d faults=%d milliseconds=%d",
             len(self._groups),
@@ -273,25 +248,8 @@ class GroupTable:
             self._services.clock.monotonic_ms() - started_ms,
         )
 
-    async def _load(self, number: int) -> None:
-        services = self._services
-        partition = services.partitions.find(OFFSETS_TOPIC, number)
-        try:
-            if partition is None:
-                self._lost.add(number)
-                return
-            replay = PartitionReplay(str(partition.topic_partition))
-            buffer_bytes = services.config.offsets_load_buffer_size
-            await read_partition(partition, services.workers.background, buffer_bytes, replay)
-            self.counters.load_faults += replay.faults
-            self._take_over(replay)
-        except StorageError as error:
-            logger.warning("event=groups-not-loaded partition=%d error=%s", number, error)
-            self._lost.add(number)
-        finally:
-            self._loading.discard(number)
-
     def _take_over(self, replay: PartitionReplay) -> None:
+        self.counters.load_faults += replay.faults
         now = self.now()
         limits = self.limits()
         pending: dict[str, dict[int, dict[Place, CommittedOffset]]] = {}
@@ -363,6 +321,10 @@ class GroupTable:
         acknowledgement = self._store.append_all(group.group_id, records)
         _drop_places(group, places)
         return acknowledgement
+
+
+def _warn_not_loaded(number: int, error: StorageError) -> None:
+    logger.warning("event=groups-not-loaded partition=%d error=%s", number, error)
 
 
 def _drop_places(group: Group, places: list[Place]) -> None:

@@ -8,10 +8,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from seglog.broker.api.services import Services
-from seglog.broker.coordinator.topic_reading import read_partition
+from seglog.broker.coordinator.topic_loading import TopicLoader
 from seglog.broker.coordinator.transaction_replay import TransactionReplay
 from seglog.broker.coordinator.transaction_state import (
     AT_REST,
@@ -85,8 +86,9 @@ class TransactionTable:
         self._services = services
         self._store = store
         self._transactions: dict[str, Transaction] = {}
-        self._lost: set[int] = set()
-        self._loader: asyncio.Task[None] | None = None
+        self._loader = TopicLoader(
+            services, store, TransactionReplay, self._take_over, _warn_not_loaded
+        )
         self._is_loading = False
         self._is_stopped = False
 
@@ -127,11 +129,7 @@ class TransactionTable:
             raise RequestError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{TRANSACTION_TOPIC} is being read"
             )
-        if self._lost and self._store.partition_of(transactional_id) in self._lost:
-            raise RequestError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"the partition of {TRANSACTION_TOPIC} for {transactional_id!r} could not be read",
-            )
+        self._loader.check(transactional_id)
 
     def find(self, transactional_id: str) -> Transaction | None:
         """A transactional id, None if it is not known."""
@@ -195,19 +193,16 @@ class TransactionTable:
             go_on: told of each transaction whose end was decided and not completed.
         """
         self._is_loading = True
-        self._loader = asyncio.get_running_loop().create_task(self._load_all(groups_loaded, go_on))
+        self._loader.start(partial(self._load_all, groups_loaded, go_on))
 
     async def loaded(self) -> None:
         """Wait until everything is known that can be."""
-        if self._loader is not None:
-            await asyncio.wait([self._loader])
+        await self._loader.loaded()
 
     async def stop(self) -> None:
         """Be of no further use."""
         self._is_stopped = True
-        if self._loader is not None:
-            self._loader.cancel()
-            await asyncio.wait([self._loader])
+        await self._loader.stop()
 
     async def _load_all(
         self,
@@ -215,8 +210,7 @@ class TransactionTable:
         go_on: Callable[[Transaction], object],
     ) -> None:
         started_ms = self._services.clock.monotonic_ms()
-        for number in range(self._store.partition_count):
-            await self._load(number)
+        await self._loader.load(self._services.config.transaction_state_log_load_buffer_size)
         await groups_loaded()
         self._is_loading = False
         if self._store.exists:
@@ -232,22 +226,7 @@ class TransactionTable:
                 # There may be many of them.
                 await asyncio.sleep(0)
 
-    async def _load(self, number: int) -> None:
-        services = self._services
-        partition = services.partitions.find(TRANSACTION_TOPIC, number)
-        if partition is None:
-            self._lost.add(number)
-            return
-        if partition.log.offsets.log_end <= partition.log.offsets.log_start:
-            return
-        replay = TransactionReplay(str(partition.topic_partition))
-        buffer_bytes = services.config.transaction_state_log_load_buffer_size
-        try:
-            await read_partition(partition, services.workers.background, buffer_bytes, replay)
-        except StorageError as error:
-            logger.warning("event=transactions-not-loaded partition=%d error=%s", number, error)
-            self._lost.add(number)
-            return
+    def _take_over(self, replay: TransactionReplay) -> None:
         self.counters.load_faults += replay.faults
         for name, metadata in replay.transactions.items():
             known = self._transactions.get(name)
@@ -257,3 +236,7 @@ class TransactionTable:
             is_decided = metadata.state in PREPARED
             unmarked = set(metadata.partitions) if is_decided else set()
             self._transactions[name] = Transaction(metadata, unmarked, is_decided)
+
+
+def _warn_not_loaded(number: int, error: StorageError) -> None:
+    logger.warning("event=transactions-not-loaded partition=%d error=%s", number, error)
