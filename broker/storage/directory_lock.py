@@ -1,19 +1,30 @@
 """The lock on a data directory: one process at a time, whatever a crash leaves behind.
 
-What counts is the kernel's lock on ``.lock`` (flock), which ends with the process that holds it.
-The content, process id and host name, only tells a second one who was first.
+What counts are locks of the kernel, which end with the process that holds them: one on the
+directory (flock), which outlives a ``.lock`` that somebody removes, and one on ``.lock`` of the
+kind that Apache Kafka takes there (fcntl), so that no broker of Kafka's runs on it either. The
+content of ``.lock``, process id and host name, only tells a second one who was first.
 """
 
 import errno
 import fcntl
 import os
+import struct
 from typing import Final
 
-from seglog.broker.storage.errors import LockedError, MissingFileError, error_from_os
+from seglog.broker.storage.errors import (
+    LockedError,
+    MissingFileError,
+    StorageError,
+    error_from_os,
+)
 from seglog.broker.storage.layout import LOCK_FILE
 
 _HOLDER_BYTES_MAX: Final = 300
 _HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
+_OWNED_BY_DESCRIPTOR: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
+"""Such a lock meets those of fcntl, but does not end when any descriptor of the file is closed."""
+_WHOLE_FILE: Final = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class DirectoryLock:
@@ -25,7 +36,7 @@ class DirectoryLock:
 
     def __init__(self, directory: str) -> None:
         self.path = f"{directory}/{LOCK_FILE}"
-        self._descriptor: int | None = None
+        self._descriptors: list[int] = []
         self._directory = directory
         self._identity: tuple[int, int] | None = None
 
@@ -36,34 +47,56 @@ class DirectoryLock:
             LockedError: another process, or another object of this one, holds it.
             FileError: the lock file cannot be opened.
         """
-        assert self._descriptor is None, self.path
+        assert not self._descriptors, self.path
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise error_from_os("open", self.path, error) from error
+            self._lock_directory()
+            self._lock_file()
+            self._identity = self._look()
+            self._write_holder()
+        except StorageError:
+            self.release()
+            raise
+
+    def _lock_directory(self) -> None:
+        descriptor = self._open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = _read_holder(descriptor)
-            os.close(descriptor)
             if error.errno in _HELD:
-                raise LockedError(self.path, holder) from error
+                raise LockedError(self.path, self._read_holder()) from error
+            # A file system over a network may lock files only; then the file has to do.
+
+    def _lock_file(self) -> None:
+        descriptor = self._open(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            if _OWNED_BY_DESCRIPTOR is None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            else:
+                fcntl.fcntl(descriptor, _OWNED_BY_DESCRIPTOR, _WHOLE_FILE)
+        except OSError as error:
+            if error.errno in _HELD:
+                raise LockedError(self.path, self._read_holder()) from error
             raise error_from_os("lock", self.path, error) from error
-        self._descriptor = descriptor
-        self._identity = self._look()
-        self._write_holder(descriptor)
+
+    def _open(self, path: str, flags: int) -> int:
+        try:
+            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise error_from_os("open", self.path, error) from error
+        self._descriptors.append(descriptor)
+        return descriptor
 
     def check_same_directory(self) -> None:
         """Make sure that what was locked is still what the path leads to.
 
         Device and inode tell: under a disk that was unmounted there is the bare mount point. The
-        open lock file keeps the inode of its folder in use, so that no other gets its number.
+        open descriptor keeps the inode in use, so that no other folder gets its number.
 
         Raises:
             MissingFileError: the directory was removed, or another one is in its place.
             FileError: it cannot be looked at.
         """
-        if self._descriptor is not None and self._look() != self._identity:
+        if self._descriptors and self._look() != self._identity:
             raise MissingFileError(
                 "write to", self._directory, "it was removed, or its disk unmounted"
             )
@@ -77,27 +110,32 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Let go of the lock. Idempotent; the file stays."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
-    def _write_holder(self, descriptor: int) -> None:
+    def _write_holder(self) -> None:
+        descriptor = self._descriptors[-1]
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}\n".encode(), 0)
         except OSError as error:
             # A full disk must not keep the broker from starting; the lock itself holds.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                self.release()
                 raise error_from_os("write", self.path, error) from error
 
-
-def _read_holder(descriptor: int) -> str:
-    try:
-        content = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    process_id, _, host = content.strip().partition(" ")
-    if not process_id.isascii() or not process_id.isdigit():
-        return ""
-    return f"process {process_id}" + (f" on {host}" if host else "")
+    def _read_holder(self) -> str:
+        """Who has written itself into the file; empty if it does not say, or is not there."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return ""
+        try:
+            content = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        finally:
+            os.close(descriptor)
+        process_id, _, host = content.strip().partition(" ")
+        if not process_id.isascii() or not process_id.isdigit():
+            return ""
+        return f"process {process_id}" + (f" on {host}" if host else "")

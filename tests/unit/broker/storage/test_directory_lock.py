@@ -1,5 +1,6 @@
 """The lock on a data directory (C076, MGR-2)."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -57,6 +58,51 @@ def test_a_killed_broker_keeps_its_directory_locked(tmp_path: Path) -> None:
     holder.stdout.close()
     lock.acquire()
     lock.release()
+
+
+def test_a_broker_starts_beside_one_whose_lock_file_was_removed(tmp_path: Path) -> None:
+    """What people are told to do when a broker says that its directory is locked."""
+    first, second = DirectoryLock(str(tmp_path)), DirectoryLock(str(tmp_path))
+    first.acquire()
+    Path(first.path).unlink()
+    with pytest.raises(LockedError, match="another process"):
+        second.acquire()
+    assert list(tmp_path.iterdir()) == []
+    first.release()
+    second.acquire()
+    second.release()
+
+
+_LOCK_AS_JAVA_DOES = """
+import fcntl, sys
+file = open(sys.argv[1] + "/.lock", "a+")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    print("refused", flush=True)
+else:
+    print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="a system without such locks")
+def test_kafka_starts_beside_a_broker(tmp_path: Path) -> None:
+    """Java's locks and those of flock do not see each other."""
+    lock = DirectoryLock(str(tmp_path))
+    lock.acquire()
+    with pytest.raises(LockedError):  # and closes a descriptor of the file
+        DirectoryLock(str(tmp_path)).acquire()
+    command = [sys.executable, "-c", _LOCK_AS_JAVA_DOES, str(tmp_path)]
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    for said in ("refused\n", "held\n"):
+        with subprocess.Popen(command, **options) as kafka:  # type: ignore[call-overload]
+            assert kafka.stdout.readline() == said
+            if said == "held\n":
+                with pytest.raises(LockedError):
+                    lock.acquire()
+            kafka.stdin.close()
+        lock.release()
 
 
 @pytest.mark.parametrize("content", [b"", b"1 host", b"\xff\0", b"999999999 gone", b"x" * 5000])
