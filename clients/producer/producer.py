@@ -102,7 +102,7 @@ class AsyncProducer(TransactionalSteps):
                 self.accumulator,
                 self._identity,
                 time.monotonic,
-                self._transactions,
+                None if self._transactions is None else self._transactions.progress,
             )
             self.cluster.add_listener(self._sender.wake)
             sending = self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
@@ -322,7 +322,7 @@ class AsyncProducer(TransactionalSteps):
         if self._sender is None:
             raise ClientClosedError("the producer is not started")
         if self._transactions is not None:
-            self._transactions.check_open()
+            self._transactions.progress.check_open()
         if type(topic) is not str:
             raise ConfigurationError(f"topic {topic!r}: expected a string")
         if partition is not None and type(partition) is not int:

@@ -39,7 +39,7 @@ from seglog.protocol.wording import count_text, naming
 
 if TYPE_CHECKING:
     # Who sends outside of transactions must not pay for them.
-    from seglog.clients.producer.transactions import Transactions
+    from seglog.clients.producer.transaction_progress import TransactionProgress
 
 _FAILURES_KEPT: Final = 1000
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -65,7 +65,7 @@ class Sender:
         identity: numbers the batches of an idempotent producer.
         clock: seconds, monotonic; that of the accumulator. The loop's own time is not fine enough:
             uvloop counts whole milliseconds.
-        transactions: in which batches are sent, if they are.
+        progress: of the transactions in which batches are sent, if they are.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Sender:
         accumulator: RecordAccumulator,
         identity: ProducerIdentity,
         clock: Callable[[], float],
-        transactions: "Transactions | None" = None,
+        progress: "TransactionProgress | None" = None,
     ) -> None:
         self._config = config
         self._cluster = cluster
         self._accumulator = accumulator
         self._identity = identity
-        self._transactions = transactions
+        self._progress = progress
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
@@ -137,8 +137,8 @@ class Sender:
     def give_up(self, batch: ProducerBatch, error: ClientError) -> None:
         """Fail the records of a batch."""
         self._identity.given_up(batch)
-        if self._transactions is not None:
-            error = self._transactions.refused(error)
+        if self._progress is not None:
+            error = self._progress.refused(error)
         self._accumulator.finish(batch, Outcome(error=error))
         self._note_failure(batch)
         self._cluster.warn("producer: %s", naming(batch.partition, error))
@@ -193,7 +193,7 @@ class Sender:
             if queues and not self._identity.is_known:
                 self._introduce()
                 return look_again_at_s
-            if self._transactions is not None and not self._transactions.may_send:
+            if self._progress is not None and not self._progress.may_send:
                 return look_again_at_s
             sent, leaders_at_s = self._dispatch(queues)
             if not sent:
@@ -281,9 +281,9 @@ class Sender:
         except (RecordError, ValueError) as error:
             self.give_up(batch, ConfigurationError(f"{batch.partition}: {error}"))
             return False
-        if self._transactions is not None:
+        if self._progress is not None:
             # Once it is numbered the next transaction has to have another epoch.
-            self._transactions.has_written = True
+            self._progress.has_written = True
         return True
 
     # One request.

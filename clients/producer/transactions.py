@@ -9,17 +9,14 @@ its batches with number 0.
 
 import asyncio
 from collections.abc import Callable
-from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ProducerConfig
 from seglog.clients.errors import (
     BrokerError,
     ClientError,
-    ProducerFencedError,
     TransactionAbortedError,
-    TransactionStateError,
     broker_error,
 )
 from seglog.clients.group.coordinator import GroupCoordinator
@@ -28,6 +25,7 @@ from seglog.clients.offsets import ByPartition, checked_offsets
 from seglog.clients.producer.accumulator import RecordAccumulator
 from seglog.clients.producer.batch import Outcome
 from seglog.clients.producer.identity import ProducerIdentity
+from seglog.clients.producer.transaction_progress import State, TransactionProgress
 from seglog.clients.producer.transactional_commits import (
     FATAL_ERRORS,
     Described,
@@ -44,27 +42,6 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import NO_PRODUCER_ID
 from seglog.protocol.wording import naming
 
-_FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-_IS_IT_OURS: Final = frozenset(
-    {ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH}
-)
-"""Errors of a transaction after which only InitProducerId tells whether the id is still ours."""
-
-
-class State(Enum):
-    """Where a producer is with its transactions."""
-
-    IDLE = "no transaction is open"
-    OPEN = "a transaction is open"
-    FAILED = "the transaction can only be aborted"
-    FLUSHING = "the transaction is about to be committed"
-    COMMITTING = "the transaction is being committed, or is already"
-    ABORTING = "the transaction is being aborted"
-    FATAL = "the producer has to be closed"
-
-
-_TO_BE_ABORTED: Final = frozenset({State.OPEN, State.FAILED, State.ABORTING})
-
 
 class HasGroup(Protocol):
     """A consumer, as far as it is of interest here."""
@@ -73,7 +50,7 @@ class HasGroup(Protocol):
 
 
 class Transactions:
-    """The transactions of one producer. Belongs to the loop, but for ``check_open``.
+    """Carries the transactions of one producer out. Belongs to the loop.
 
     Args:
         config: of the producer, with a transactional id.
@@ -83,9 +60,7 @@ class Transactions:
         wake: lets what is in there leave.
 
     Attributes:
-        state: where the producer is.
-        has_written: whether the broker may know of the present transaction, or has to be told that
-            its numbers are not used.
+        progress: how far they are.
     """
 
     def __init__(
@@ -98,8 +73,7 @@ class Transactions:
     ) -> None:
         assert config.transactional_id is not None
         self.transactional_id = config.transactional_id
-        self.state = State.IDLE
-        self.has_written = False
+        self.progress = TransactionProgress(config.transactional_id, config.transaction_timeout_ms)
         self._config = config
         self._cluster = cluster
         self._identity = identity
@@ -108,27 +82,6 @@ class Transactions:
         self._coordinator = GroupCoordinator(
             cluster, self.transactional_id, CoordinatorType.TRANSACTION
         )
-        self._about = f"transactional id {self.transactional_id}"
-        self._error: ClientError | None = None
-        self._must_own_again = False
-
-    # Any thread.
-
-    def check_open(self) -> None:
-        """Whether records may be sent now.
-
-        Raises:
-            TransactionStateError: no transaction is open.
-            TransactionAbortedError: the one that is has failed.
-            ClientError: the producer has to be closed.
-        """
-        if self.state is not State.OPEN:
-            raise self._refusal("to send records")
-
-    @property
-    def may_send(self) -> bool:
-        """Whether records may leave: what slips in behind the end belongs to the next one."""
-        return self.state not in {State.IDLE, State.COMMITTING, State.ABORTING}
 
     # Owning the id.
 
@@ -149,102 +102,108 @@ class Transactions:
         try:
             response: InitProducerIdResponse = await self._ask(request)
         except BrokerError as error:
-            raise self._noted(error) from None
+            raise self.progress.noted(error) from None
         self._identity.restart(response.producer_id, response.producer_epoch)
-        self._must_own_again = False
+        self.progress.must_own_again = False
 
     # The steps of a transaction.
 
     async def begin(self) -> None:
         """Open a transaction; see ``AsyncProducer.begin_transaction``."""
-        if self.state is not State.IDLE:
-            raise self._refusal("to begin another")
-        if self._must_own_again:
+        progress = self.progress
+        if progress.state is not State.IDLE:
+            raise progress.refusal("to begin another")
+        if progress.must_own_again:
             await self.own()
-        self._error = None
-        self.has_written = False
-        self.state = State.OPEN
+        progress.enter(State.OPEN)
         self._wake()
 
     async def commit(self) -> None:
         """End the transaction; see ``AsyncProducer.commit_transaction``."""
-        if self.state is State.OPEN:
+        progress = self.progress
+        if progress.state is State.OPEN:
             await self._flush()
-            if not self.has_written:
-                self.state = State.IDLE
+            if not progress.has_written:
+                progress.enter(State.IDLE)
                 return
-            self.state = State.COMMITTING
-        elif self.state is not State.COMMITTING:
-            raise self._refusal("to commit")
+            progress.state = State.COMMITTING
+        elif progress.state is not State.COMMITTING:
+            raise progress.refusal("to commit")
         try:
             await self._end(commit=True)
         except BrokerError as error:
             if error.code in FATAL_ERRORS:
-                raise self._noted(error) from None
+                raise progress.noted(error) from None
             if error.retriable:
                 raise
             if error.code is ErrorCode.INVALID_TXN_STATE:
                 limit = f"transaction_timeout_ms={self._config.transaction_timeout_ms}"
                 words = f"the broker has aborted it, as it does with what takes longer than {limit}"
-                error = BrokerError(f"{self._about}: {words}", error.code)
-            self._fail(error)
-            raise self._refusal("to commit") from error
+                error = BrokerError(f"{progress.about}: {words}", error.code)
+            progress.fail(error)
+            raise progress.refusal("to commit") from error
 
     async def abort(self) -> None:
         """End it without effect; see ``AsyncProducer.abort_transaction``."""
-        if self.state not in _TO_BE_ABORTED:
-            raise self._refusal("to abort")
-        self.state = State.ABORTING
-        error = TransactionAbortedError(f"{self._about}: the transaction was aborted")
+        progress = self.progress
+        if not progress.may_abort:
+            raise progress.refusal("to abort")
+        progress.state = State.ABORTING
+        error = TransactionAbortedError(f"{progress.about}: the transaction was aborted")
         for batch in self._accumulator.pending():
             batch.mark_error_seen()
             self._accumulator.finish(batch, Outcome(error=error))
-        if not self.has_written:
-            self._ended()
+        if not progress.has_written:
+            progress.enter(State.IDLE)
             return
-        if self._must_own_again:
+        if progress.must_own_again:
             # The owner gets the next epoch, with which whatever is open is aborted.
             await self.own()
-            self._ended()
+            progress.enter(State.IDLE)
             return
         try:
             await self._end(commit=False)
         except BrokerError as refusal:
             if refusal.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-                raise self._noted(refusal) from None
+                raise progress.noted(refusal) from None
             # The broker has forgotten the id, and with it whatever could be aborted. If somebody
             # else has it now, we shall be told when we ask to go on.
-            self._must_own_again = True
-            self._ended()
+            progress.must_own_again = True
+            progress.enter(State.IDLE)
 
     async def give_up(self) -> None:
         """Abort what is open, if that is possible; for when there is another error to be told."""
-        if self.state not in _TO_BE_ABORTED:
+        if not self.progress.may_abort:
             return
         try:
             await self.abort()
         except ClientError as error:
             self._cluster.warn(
-                "producer: %s; its transaction times out", naming(self._about, error)
+                "producer: %s; its transaction times out", naming(self.progress.about, error)
             )
 
     async def abandon(self, timeout_s: float | None) -> None:
         """The producer is about to close: abort what is open, within the time that is left."""
-        if self.state not in _TO_BE_ABORTED:
+        if not self.progress.may_abort:
             return
-        self._cluster.warn("producer: %s: closed with a transaction open: aborted", self._about)
+        self._cluster.warn(
+            "producer: %s: closed with a transaction open: aborted", self.progress.about
+        )
         try:
             async with asyncio.timeout(timeout_s):
                 await self.give_up()
         except TimeoutError:
-            self._cluster.warn("producer: %s: not aborted in time, it times out", self._about)
+            self._cluster.warn(
+                "producer: %s: not aborted in time, it times out", self.progress.about
+            )
 
     async def send_offsets(
         self, offsets: ByPartition[int | OffsetAndMetadata], group: str | GroupMetadata | HasGroup
     ) -> None:
         """Commit offsets with the transaction; see ``AsyncProducer``."""
-        if self.state is not State.OPEN:
-            raise self._refusal("to send offsets")
+        progress = self.progress
+        if progress.state is not State.OPEN:
+            raise progress.refusal("to send offsets")
         checked = checked_offsets(offsets)
         if isinstance(group, str):
             metadata = GroupMetadata(group)
@@ -252,7 +211,7 @@ class Transactions:
             metadata = group if isinstance(group, GroupMetadata) else group.group_metadata()
         if not checked:
             return
-        self.has_written = True
+        progress.has_written = True
         commits = TransactionalCommits(
             GroupCoordinator(self._cluster, metadata.group),
             Described(metadata),
@@ -262,45 +221,13 @@ class Transactions:
         try:
             await commits.commit(checked, self._config.max_block_ms / 1000)
         except ClientError as error:
-            raise self.failed(error) from error.__cause__
-
-    def failed(self, error: ClientError) -> ClientError:
-        """Something in the transaction went wrong, so that it can only be aborted.
-
-        Returns:
-            The error to be told.
-        """
-        if isinstance(error, BrokerError) and error.code in FATAL_ERRORS:
-            return self._noted(error)
-        if self.state in {State.OPEN, State.FLUSHING}:
-            self._fail(error)
-        return error
-
-    def refused(self, error: ClientError) -> ClientError:
-        """Records of the transaction were given up; see ``failed``.
-
-        An epoch that is too old comes of a transaction that the broker has aborted as well as of
-        another producer. The abort finds out which: with our id and epoch only the owner gets the
-        next one (KIP-360).
-        """
-        if not isinstance(error, BrokerError) or error.code is not ErrorCode.INVALID_PRODUCER_EPOCH:
-            return self.failed(error)
-        told = BrokerError(
-            f"{error.message}; the broker has aborted the transaction, as it does with what takes "
-            f"longer than transaction_timeout_ms={self._config.transaction_timeout_ms}, or another "
-            "producer has taken the transactional id over: aborting it tells which",
-            error.code,
-        )
-        if self.state in {State.OPEN, State.FLUSHING}:
-            self._fail(told)
-        elif self.state is State.FAILED:
-            self._must_own_again = True
-        return told
+            raise progress.failed(error) from error.__cause__
 
     # Inner life.
 
     async def _flush(self) -> None:
-        self.state = State.FLUSHING
+        progress = self.progress
+        progress.state = State.FLUSHING
         try:
             batches = self._accumulator.pending()
             self._wake()
@@ -308,10 +235,10 @@ class Transactions:
                 await batch.wait_async()
                 batch.mark_error_seen()
         finally:
-            if self.state is State.FLUSHING:
-                self.state = State.OPEN
-        if self.state is not State.OPEN:
-            raise self._refusal("to commit")
+            if progress.state is State.FLUSHING:
+                progress.state = State.OPEN
+        if progress.state is not State.OPEN:
+            raise progress.refusal("to commit")
 
     async def _end(self, *, commit: bool) -> None:
         identity = self._identity
@@ -325,14 +252,9 @@ class Transactions:
         response: EndTxnResponse = await self._ask(request)
         if NO_PRODUCER_ID in (response.producer_id, response.producer_epoch):
             words = "the broker named no epoch for the next transaction"
-            raise broker_error(ErrorCode.UNSUPPORTED_VERSION, words, self._about)
+            raise broker_error(ErrorCode.UNSUPPORTED_VERSION, words, self.progress.about)
         identity.restart(response.producer_id, response.producer_epoch)
-        self._ended()
-
-    def _ended(self) -> None:
-        self._error = None
-        self.has_written = False
-        self.state = State.IDLE
+        self.progress.enter(State.IDLE)
 
     async def _ask(self, request: Any) -> Any:
         """Ask the coordinator, again while that can help and ``max_block_ms`` are not over."""
@@ -361,47 +283,6 @@ class Transactions:
     def _error_of(self, response: Any) -> ClientError | None:
         code = response.error
         return None if code is ErrorCode.NONE else self._coordinator.error(code)
-
-    def _fail(self, error: ClientError) -> None:
-        self.state = State.FAILED
-        self._error = error
-        if isinstance(error, BrokerError) and error.code in _IS_IT_OURS:
-            self._must_own_again = True
-
-    def _noted(self, error: BrokerError) -> BrokerError:
-        """The error with what it means; a fatal one stays."""
-        if error.code not in FATAL_ERRORS:
-            if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
-                return type(error)(
-                    f"transaction_timeout_ms={self._config.transaction_timeout_ms} is over the "
-                    "broker's transaction.max.timeout.ms",
-                    error.code,
-                )
-            return error
-        if error.code in _FENCED:
-            error = ProducerFencedError(
-                f"{self._about}: another producer has taken it over, or "
-                f"a transaction took longer than {self._config.transaction_timeout_ms} ms "
-                "(transaction_timeout_ms); close this producer",
-                error.code,
-            )
-        self.state = State.FATAL
-        self._error = error
-        return error
-
-    def _refusal(self, purpose: str) -> ClientError:
-        """Why something cannot be done now."""
-        error = self._error
-        if self.state is State.FATAL:
-            assert error is not None
-            return error
-        if self.state is State.FAILED:
-            failed = TransactionAbortedError(f"{self._about}: {self.state.value}: {error}")
-            failed.__cause__ = error
-            return failed
-        return TransactionStateError(
-            f"{self._about}: {self.state.value}, so this is no time {purpose}"
-        )
 
 
 def _is_usual(error: ClientError) -> bool:

@@ -118,7 +118,7 @@ async def test_a_record_that_slips_in_behind_the_end_is_in_no_transaction(coordi
     """Another thread was past the check: it leaves with the next one."""
     async with AsyncProducer(coordinator.broker.address, **QUICK) as producer:
         await write(producer)
-        producer._transactions.check_open = lambda: None
+        producer._transactions.progress.check_open = lambda: None
         await producer.send("t", b"late", partition=1)
         await producer.cluster.refresh(5)
         assert not coordinator.broker.topics["t"][1].batches
