@@ -105,7 +105,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         return self._twin.assignment
 
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
-        """Stop fetching these partitions until ``resume``; what is fetched already still comes."""
+        """Give out nothing of these partitions until ``resume``."""
         self._call(_run(lambda: self._twin.pause(partitions)))
 
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
@@ -185,6 +185,16 @@ class Consumer(BlockingClient[AsyncConsumer]):
         Raises:
             The same as iterating.
         """
+        self._twin.stream.begin_turn()
+        try:
+            return self._read(max_records, timeout)
+        except BaseException:
+            # Ctrl-C, which the records may have met on their way here: they have reached nobody.
+            if not self._is_closed:
+                self._call(_run(self._twin.take_back))
+            raise
+
+    def _read(self, max_records: int, timeout: float | None) -> list[Record]:
         twin = self._twin
         if twin.group is None:
             return self._call(twin.read(max_records, timeout))

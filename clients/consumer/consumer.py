@@ -97,20 +97,22 @@ class AsyncConsumer(ConsumerCore):
         return sorted(self._started().states)
 
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
-        """Stop fetching these partitions until ``resume``; what is fetched already still comes."""
+        """Give out nothing of these partitions until ``resume``."""
         for partition in partitions:
-            self._started().state_of(partition).is_paused = True
+            self._started().pause(partition)
 
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Go on with partitions that were paused."""
         for partition in partitions:
-            self._started().state_of(partition).is_paused = False
-        self._fetching().wake()
+            self._started().unpause(partition)
 
     # Reading.
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> AsyncIterator[Record]:
         """Yield record after record.
+
+        A wait for the next one that is cancelled loses nothing; the iterator goes on after it, and
+        after an error.
 
         Raises:
             OffsetOutOfRangeError: the position is not there and ``offset_reset`` is "error".
@@ -118,18 +120,8 @@ class AsyncConsumer(ConsumerCore):
             CorruptRecordError: fetched bytes are damaged.
             BrokerError: the broker refuses for a reason that does not pass.
         """
-        stream = self.stream
-        while True:
-            self._started()
-            stream.is_iterated = True
-            for record in stream.current:
-                yield record
-                if stream.attention:
-                    break
-            if self.poll():
-                await self.serve_group()
-            elif not (stream.is_in_batch or stream.load() or await self.wait_for_data()):
-                return
+        self._started()
+        return _RecordIterator(self)
 
     async def until_end(self) -> AsyncIterator[Record]:
         """Yield the records up to the end as it is now; then the consumer can be read further."""
@@ -280,3 +272,28 @@ class AsyncConsumer(ConsumerCore):
     def forget_end(self) -> None:
         """Let reading go on beyond the end that was set."""
         self._started().forget_end(stops_at_end=self._stop_at_end)
+
+
+class _RecordIterator:
+    """No generator: the first exception, such as a cancelled wait, would be the end of that."""
+
+    __slots__ = ("_consumer", "_stream")
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+        self._stream = consumer.stream
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        consumer, stream = self._consumer, self._stream
+        while True:
+            stream.is_iterated = True
+            if not stream.attention:
+                for record in stream.current:
+                    return record
+            if consumer.poll():
+                await consumer.serve_group()
+            elif not (stream.is_in_batch or stream.load() or await consumer.wait_for_data()):
+                raise StopAsyncIteration

@@ -63,6 +63,7 @@ class ConsumerCore:
         self._fetcher: Fetcher | None = None
         self._partitions: PartitionSet | None = None
         self._is_closed = False
+        self._is_collecting = False
 
     def _parse(self, topics: TopicsLike, start: Start | None) -> Subscription:
         config = self.config
@@ -95,10 +96,14 @@ class ConsumerCore:
         """Close; ``is_done`` says whether the application has done with all that it was given."""
         self._is_closed = True
         self._arrived.set()
+        if self._is_collecting:
+            self.take_back()  # A reader that waits gets an error in the place of what it has.
         if not is_done:
             self.stream.settle_all_but_last()
-        await self._end_session(timeout_s, is_done=is_done)
-        await self.cluster.close()
+        try:
+            await self._end_session(timeout_s, is_done=is_done)
+        finally:
+            await self.cluster.close()
 
     # What a reader does.
 
@@ -109,6 +114,18 @@ class ConsumerCore:
 
     async def read_some(self, max_records: int, deadline_s: float | None) -> list[Record] | None:
         """What ``read`` returns; None if the reader is needed for something else before."""
+        self.stream.begin_turn()
+        self._is_collecting = True
+        try:
+            return await self._collect(max_records, deadline_s)
+        except BaseException:
+            # As a rule somebody has cancelled it: what it has got would be lost, and committed.
+            self.take_back()
+            raise
+        finally:
+            self._is_collecting = False
+
+    async def _collect(self, max_records: int, deadline_s: float | None) -> list[Record] | None:
         records: list[Record] = []
         self.stream.is_iterated = False
         self.stream.take(records, max_records)
@@ -129,6 +146,11 @@ class ConsumerCore:
                 return records or None
             self.stream.take(records, max_records)
         return records
+
+    def take_back(self) -> None:
+        """Read again what the last ``read_some`` took: it has not reached the application."""
+        if self._partitions is not None:
+            self._partitions.go_back(self.stream.take_back())
 
     async def wait_for_data(self) -> bool:
         """Wait until there is something to load or to be done; False when the end is reached."""

@@ -218,8 +218,10 @@ class Fetcher:
         return state.missed_at != self._cluster.learned
 
     def _wants_more(self, state: PartitionState) -> bool:
-        if state.is_in_flight or state.is_halted or state.is_paused:
+        if state.is_in_flight or state.is_halted:
             return False
+        if state.is_paused:
+            return state.place is not None  # Its position can be asked for.
         if state.stop_offset is not None and state.fetch_offset >= state.stop_offset:
             return False
         share = self._config.prefetch_bytes // max(1, len(self.states))

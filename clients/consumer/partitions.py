@@ -109,6 +109,31 @@ class PartitionSet:
                 state.move_to(Offset(0))
                 self._stream.discard(state)
 
+    def go_back(self, places: Iterable[tuple[PartitionState, int]]) -> None:
+        """Read partitions again from these offsets on."""
+        for state, offset in places:
+            self._stream.discard(state)
+            state.rewind(offset)
+        self._fetcher.wake()
+
+    def pause(self, partition: PartitionLike) -> None:
+        """Give out nothing more of a partition; what is fetched of it is fetched again later."""
+        state = self.state_of(partition)
+        if state.is_paused:
+            return
+        state.is_paused = True
+        if state.place is None:
+            # Paused in the middle of a loop, its last record may not be done with yet.
+            self._stream.settle_all_but_last()
+            settled = state.settled
+            self.go_back([(state, self._stream.position(state))])
+            state.settled = settled
+
+    def unpause(self, partition: PartitionLike) -> None:
+        """Go on with a partition that was paused."""
+        self.state_of(partition).is_paused = False
+        self._fetcher.wake()
+
     def see_topics(self) -> None:
         """Metadata is new: notice topics that were deleted and made anew since.
 
@@ -170,8 +195,11 @@ class PartitionSet:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the application has all that the broker is known to have."""
-        return all(state.is_caught_up for state in self.states.values())
+        """Whether the application has all that can be had just now, as far as is known."""
+        return all(
+            state.is_caught_up or state.is_paused or state.failures
+            for state in self.states.values()
+        )
 
     @property
     def is_at_end(self) -> bool:

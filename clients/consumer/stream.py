@@ -8,6 +8,7 @@ iterating a list, and a position is derived from how far the list's iterator has
 
 import itertools
 import operator
+import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import Final
 
 from seglog.clients.consumer.aborted import AbortedFilter
 from seglog.clients.consumer.state import Chunk, PartitionState
-from seglog.clients.errors import CorruptRecordError
+from seglog.clients.errors import ClientError, CorruptRecordError
 from seglog.protocol.errors import RecordError
 from seglog.protocol.records.batch import RecordBatch, iter_batches
 from seglog.protocol.records.record import Record
@@ -50,6 +51,10 @@ class RecordStream:
         self._next_offset = 0
         self._deferred_error: Exception | None = None
         self._unsettled: set[PartitionState] = set()
+        # Of each partition: generation and offset of the first record that ``take`` took since
+        # ``begin_turn``.
+        self._taken: dict[PartitionState, tuple[int, int]] = {}
+        self._loading = threading.Lock()
         self._loads = 0
         self.is_iterated = False
         """Whether records are given out one by one, not many at a time."""
@@ -106,8 +111,17 @@ class RecordStream:
         """Make the next batch current, when the current one is used up; False if there is none.
 
         Raises:
-            ClientError: what fetching met; reading on goes on behind it or meets it again.
+            ClientError: what fetching met; reading on goes on behind it or meets it again. Or
+                another thread is in here: each would pass over what the other has just loaded.
         """
+        if not self._loading.acquire(blocking=False):
+            raise ClientError("another thread reads this consumer: one at a time, please")
+        try:
+            return self.is_in_batch or self._load()
+        finally:
+            self._loading.release()
+
+    def _load(self) -> bool:
         if self._deferred_error is not None:
             error, self._deferred_error = self._deferred_error, None
             raise error
@@ -123,6 +137,25 @@ class RecordStream:
                 return False
             self._begin_chunk(self._chunks.popleft())
 
+    def begin_turn(self) -> None:
+        """What was taken before has reached the application."""
+        self._taken.clear()
+
+    def take_back(self) -> list[tuple[PartitionState, int]]:
+        """What was taken since ``begin_turn`` has reached nobody.
+
+        Returns:
+            Where to go on in each partition of which something was taken, unless it has moved.
+        """
+        taken, self._taken = self._taken, {}
+        if taken:
+            self._deferred_error = None  # It lies behind what was taken, and is met again there.
+        return [
+            (state, offset)
+            for state, (generation, offset) in taken.items()
+            if state.generation == generation
+        ]
+
     def take(self, records: list[Record], max_records: int) -> None:
         """Add what is at hand to ``records``, until it holds ``max_records``.
 
@@ -132,8 +165,11 @@ class RecordStream:
         """
         while len(records) < max_records:
             taken = list(itertools.islice(self.current, max_records - len(records)))
-            records += taken
             if taken:
+                records += taken
+                assert self._chunk is not None
+                place = (self._chunk.generation, taken[0].offset)
+                self._taken.setdefault(self._chunk.state, place)
                 continue
             try:
                 if not self.load():

@@ -174,7 +174,7 @@ class FakeBroker:
         deadline = loop.time() + request.max_wait_ms / 1000
         while True:
             self.appended.clear()
-            response = self._read(request)
+            response = self.read(request)
             size = sum(len(result.records or b"") for result in response.partitions)
             failed = any(result.error for result in response.partitions)
             if failed or size >= request.min_bytes or loop.time() >= deadline:
@@ -185,7 +185,8 @@ class FakeBroker:
             except TimeoutError:
                 pass
 
-    def _read(self, request: api.FetchRequest) -> api.FetchResponse:
+    def read(self, request: api.FetchRequest) -> api.FetchResponse:
+        """What there is just now of what is asked for."""
         left = request.max_bytes
         results = []
         for item in request.partitions:

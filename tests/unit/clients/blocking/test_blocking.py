@@ -147,6 +147,26 @@ def test_until_end_then_on(threaded_broker):
         assert [record.offset for record in consumer.until_end()] == list(range(10, 15))
 
 
+def test_ctrl_c_meets_records_on_their_way_to_the_reader(threaded_broker):
+    (log,) = threaded_broker.create("topic")
+    fill(log, numbered(10))
+    with Consumer(threaded_broker.address, "topic", start="earliest", stop_at_end=True) as consumer:
+        call, interrupts = consumer._call, [KeyboardInterrupt()]
+
+        def interrupted(work):
+            result = call(work)
+            if interrupts:
+                raise interrupts.pop()
+            return result
+
+        assert len(consumer.read(4)) == 4
+        consumer._call = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            consumer.read(3)
+        assert [record.offset for record in consumer.read(3)] == [4, 5, 6]
+        assert [record.offset for record in consumer] == [7, 8, 9]
+
+
 def test_many_threads_share_a_producer(threaded_broker):
     threaded_broker.create("topic", 2)
 

@@ -459,6 +459,85 @@ async def test_pausing_a_partition_leaves_the_others_flowing(broker):
         assert values(await consumer.read(1, 2)) == [b"held"]
 
 
+async def test_what_is_paused_comes_out_of_the_buffer(broker):
+    """Kafka's clients hold back what they have fetched of a paused partition; so do we."""
+    first, second = broker.create("topic", 2)
+    fill(first, numbered(10), batch_records=5)
+    fill(second, numbered(10, 100), batch_records=5)
+    seen = []
+    async with AsyncConsumer(broker.address, "topic", start="earliest", **FAST) as consumer:
+        async with asyncio.timeout(5):
+            async for record in consumer:
+                seen.append(record)
+                if len(seen) == 2:
+                    paused = record
+                    consumer.pause([(paused.topic, paused.partition)])
+                if len(seen) == 2 + 10:
+                    break
+        assert {record.partition for record in seen[2:]} == {1 - paused.partition}
+        assert await consumer.position((paused.topic, paused.partition)) == paused.offset + 1
+        # The partition that is behind is paused: nothing to wait for.
+        assert await asyncio.wait_for(consumer.seek(("topic", 1 - paused.partition), 5), 5) is None
+        assert len(await asyncio.wait_for(consumer.read(500, None), 5)) == 5
+        consumer.resume([(paused.topic, paused.partition)])
+        rest = await consumer.read(8, 5)
+    assert [record.offset for record in rest] == list(range(2, 10))
+
+
+async def test_a_partition_that_was_paused_at_once_has_no_position(broker):
+    (log,) = broker.create("topic")
+    fill(log, numbered(3))
+    async with AsyncConsumer(broker.address, "topic", start="latest", **FAST) as consumer:
+        consumer.pause([("topic", 0)])
+        async with asyncio.timeout(5):
+            await consumer.seek(("topic", 0), "earliest")
+            assert await consumer.position(("topic", 0)) == 0
+            assert await consumer.read(3, 0.05) == []
+
+
+def _promise_more(broker):
+    """Let the broker say that there are more records than it gives."""
+
+    def promise(request):
+        if not isinstance(request, FetchRequest):
+            return None
+        response = broker.read(request)
+        for result in response.partitions:
+            result.high_watermark += 100
+        return response
+
+    return promise
+
+
+async def test_a_read_that_is_cancelled_loses_what_it_has(broker):
+    """`wait_for(consumer.read(), ...)`: what was taken for it would be passed over for ever."""
+    (log,) = broker.create("topic")
+    fill(log, numbered(5))
+    async with AsyncConsumer(broker.address, "topic", start="earliest", **FAST) as consumer:
+        for _ in range(2):
+            broker.script = _promise_more(broker)
+            reading = asyncio.ensure_future(consumer.read(500, None))
+            await until(lambda: consumer.positions()["topic", 0].offset == 5)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            assert consumer.positions()["topic", 0].offset == 0
+        broker.script = lambda _: None
+        assert values(await consumer.read(5, 5)) == numbered(5)
+        assert consumer.positions()["topic", 0].offset == 5
+
+
+async def test_a_wait_that_is_cancelled_is_the_end_of_an_iterator(broker):
+    (log,) = broker.create("topic")
+    async with AsyncConsumer(broker.address, "topic", **FAST) as consumer:
+        records = aiter(consumer)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(records), 0.02)
+        fill(log, [b"late"])
+        broker.appended.set()
+        assert (await asyncio.wait_for(anext(records), 5)).value == b"late"
+
+
 async def test_subscribing_anew_forgets_the_old(broker):
     (old,) = broker.create("old")
     (new,) = broker.create("new")

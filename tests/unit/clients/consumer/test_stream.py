@@ -2,7 +2,7 @@
 
 import pytest
 
-from seglog.clients import CorruptRecordError
+from seglog.clients import ClientError, CorruptRecordError
 from seglog.clients.consumer.starts import End
 from seglog.clients.consumer.state import Chunk, PartitionState
 from seglog.clients.consumer.stream import RecordStream
@@ -307,3 +307,38 @@ def test_a_batch_that_is_not_finished_is_seen_as_such_and_progress_with_it():
     assert harness.stream.load()
     harness.stream.discard(harness.state)
     assert not harness.stream.is_in_batch
+
+
+def test_what_reached_nobody_is_named_by_where_it_began():
+    harness = Harness()
+    harness.put(batch(0, 2), batch(2, 2))
+    harness.stream.begin_turn()
+    assert harness.take(1) == [0]
+    harness.stream.begin_turn()
+    assert harness.take(2) == [1, 2]
+    assert harness.stream.take_back() == [(harness.state, 1)]
+    assert harness.stream.take_back() == []
+    assert harness.take(1) == [3]
+    harness.state.rewind(0)
+    assert harness.stream.take_back() == [], "the application has moved meanwhile"
+
+
+def test_two_threads_that_load_at_once_pass_over_a_batch():
+    harness = Harness()
+    harness.put(batch(0, 1))
+    met = []
+
+    def intrude(_):
+        with pytest.raises(ClientError, match="one at a time") as caught:
+            harness.stream.load()
+        met.append(caught)
+
+    stream = RecordStream(check_crcs=True, on_consumed=intrude, on_broken=intrude)
+    harness.stream = stream
+    stream.put(Chunk(harness.state, memoryview(b""), None))
+    assert not stream.load()
+    assert met
+    harness.put(batch(0, 2))
+    assert stream.load()
+    assert stream.load(), "what the other has just loaded is not passed over"
+    assert harness.take() == [0, 1]
