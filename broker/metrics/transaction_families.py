@@ -64,11 +64,11 @@ def _silences_ms(partitions: "Iterable[Partition]", now_ms: int) -> Iterable[int
     """For each partition with open transactions, how long ago the stalest one was last written."""
     for partition in partitions:
         producers = partition.log.producer_state
-        if not producers.has_transactions:
+        if not producers.transactions:
             continue
         seen_ms = [
             entry.seen_ms
-            for producer_id, _ in producers.open_transactions()
+            for producer_id, _ in producers.transactions.in_order()
             if (entry := producers.get(producer_id)) is not None
         ]
         if seen_ms:

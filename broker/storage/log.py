@@ -209,7 +209,7 @@ class Log:
     def set_high_watermark(self, offset: int) -> bool:
         """Set the high watermark, held between log start and log end; True if it changed."""
         changed = self.offsets.set_high_watermark(offset)
-        if changed and self.producer_state.has_transactions:
+        if changed and self.producer_state.transactions:
             self._parts.update_first_unstable()
         return changed
 

@@ -23,9 +23,9 @@ class LogParts:
 
     def update_first_unstable(self) -> None:
         """Bring the last stable offset in line with transactions and high watermark (TXN-8)."""
-        producers, offsets = self.producers, self.offsets
-        if producers.has_transactions:
-            producers.acknowledge(offsets.high_watermark)
-            offsets.set_first_unstable(producers.first_unstable_offset())
+        transactions, offsets = self.producers.transactions, self.offsets
+        if transactions:
+            transactions.acknowledge(offsets.high_watermark)
+            offsets.set_first_unstable(transactions.first_unstable_offset())
         elif offsets.first_unstable is not None:
             offsets.set_first_unstable(None)

@@ -7,12 +7,9 @@ duplicates and the same aborted transactions as the one that wrote it (TXN-14).
 import logging
 
 from seglog.broker.storage.append import transaction_marker
+from seglog.broker.storage.open_transactions import CompletedTransaction
 from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
-from seglog.broker.storage.producer_state import (
-    CompletedTransaction,
-    ProducerState,
-    TransactionMarker,
-)
+from seglog.broker.storage.producer_state import ProducerState, TransactionMarker
 from seglog.broker.storage.segment import LogSegment
 from seglog.broker.storage.segments import LogSegments
 from seglog.broker.storage.transaction_index import AbortedTransaction
@@ -52,7 +49,7 @@ def record_stored_batch(
         return
     if completed.is_abort and index_into is not None:
         index_into.transaction_index.append(aborted_transaction(producers, completed))
-    producers.complete(completed)
+    producers.transactions.complete(completed)
 
 
 def aborted_transaction(
@@ -63,7 +60,7 @@ def aborted_transaction(
         completed.producer_id,
         completed.first_offset,
         completed.marker_offset,
-        producers.last_stable_after(completed),
+        producers.transactions.last_stable_after(completed),
     )
 
 

@@ -11,11 +11,11 @@ timestamp, so that an idempotent import of old data keeps its protection against
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
+from seglog.broker.storage.open_transactions import CompletedTransaction, OpenTransactions
 from seglog.broker.storage.producer_entry import (
     LastProducerRecord,
     ProducerEntry,
@@ -44,34 +44,24 @@ class TransactionMarker(NamedTuple):
     coordinator_epoch: int
 
 
-class CompletedTransaction(NamedTuple):
-    """A transaction that a marker at ``marker_offset`` has closed."""
-
-    producer_id: int
-    first_offset: int
-    marker_offset: int
-    is_abort: bool
-
-
 class ProducerState:
     """All producers that one log knows.
 
     Args:
         log_name: of the log, for messages.
         expiration_ms: how long after its last append a producer is forgotten.
+
+    Attributes:
+        transactions: what holds back the last stable offset.
+        end_offset: everything below it has been recorded.
     """
 
     def __init__(self, log_name: str, expiration_ms: int) -> None:
         self._log_name = log_name
         self.expiration_ms = expiration_ms
+        self.transactions = OpenTransactions()
         self.end_offset = 0
-        """Everything below this offset has been recorded."""
         self._entries: dict[int, ProducerEntry] = {}
-        # First offset of each open transaction to its producer, in ascending order.
-        self._open: OrderedDict[int, int] = OrderedDict()
-        # First offset to marker offset of closed transactions whose marker the high watermark has
-        # not passed: they still hold back the last stable offset.
-        self._unacknowledged: OrderedDict[int, int] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -82,11 +72,6 @@ class ProducerState:
     def get(self, producer_id: int) -> ProducerEntry | None:
         """The state of one producer, None if unknown."""
         return self._entries.get(producer_id)
-
-    @property
-    def has_transactions(self) -> bool:
-        """Whether any transaction may hold back the last stable offset."""
-        return bool(self._open) or bool(self._unacknowledged)
 
     # Before the write
 
@@ -177,7 +162,7 @@ class ProducerState:
         last_offset = header.base_offset + offset_delta
         if header.is_transactional and entry.open_transaction_offset is None:
             entry.open_transaction_offset = header.base_offset
-            self._open[entry.open_transaction_offset] = header.producer_id
+            self.transactions.begin(header.producer_id, header.base_offset)
         entry.batches.append(
             RetainedBatch(header.last_sequence, last_offset, offset_delta, header.max_timestamp)
         )
@@ -189,8 +174,8 @@ class ProducerState:
     ) -> CompletedTransaction | None:
         """Record a marker that is in the log; returns the transaction that it closes.
 
-        The transaction keeps holding back the last stable offset until `complete` is called, so
-        that a failure to write its index entry cannot show aborted records.
+        The transaction keeps holding back the last stable offset until it is completed in
+        `transactions`, so that a failure to write its index entry cannot show aborted records.
         """
         completed = self.closed_by(header, marker)
         entry = self._entry_to_update(header)
@@ -226,41 +211,11 @@ class ProducerState:
             header.producer_id, entry.open_transaction_offset, header.base_offset, marker.is_abort
         )
 
-    def last_stable_after(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once this transaction is closed and replicated."""
-        for first_offset, producer_id in self._open.items():
-            if producer_id != completed.producer_id:
-                return first_offset
-        return completed.marker_offset + 1
-
-    def complete(self, completed: CompletedTransaction) -> None:
-        """Close the transaction; it counts until the high watermark passes its marker."""
-        self._open.pop(completed.first_offset, None)
-        self._unacknowledged[completed.first_offset] = completed.marker_offset
-
     # Bounds
-
-    def first_unstable_offset(self) -> int | None:
-        """Where the earliest transaction starts that is open or not yet acknowledged."""
-        earliest_open = next(iter(self._open), None)
-        earliest_closed = min(self._unacknowledged, default=None)
-        if earliest_open is None or earliest_closed is None:
-            return earliest_closed if earliest_open is None else earliest_open
-        return min(earliest_open, earliest_closed)
-
-    def acknowledge(self, high_watermark: int) -> None:
-        """Forget closed transactions whose marker lies below the high watermark."""
-        passed = [
-            first_offset
-            for first_offset, marker_offset in self._unacknowledged.items()
-            if marker_offset < high_watermark
-        ]
-        for first_offset in passed:
-            del self._unacknowledged[first_offset]
 
     def raise_log_start(self, log_start: int) -> None:
         """Forget closed transactions that ended below the log start; producers stay known."""
-        self.acknowledge(log_start)
+        self.transactions.acknowledge(log_start)
         self.end_offset = max(self.end_offset, log_start)
 
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
@@ -281,10 +236,6 @@ class ProducerState:
             del self._entries[producer_id]
         return len(expired)
 
-    def open_transactions(self) -> list[tuple[int, int]]:
-        """``(producer id, first offset)`` of each open transaction, earliest first."""
-        return [(producer_id, first_offset) for first_offset, producer_id in self._open.items()]
-
     def last_records(self) -> dict[int, LastProducerRecord]:
         """The newest trace of each producer, which compaction has to keep."""
         return {
@@ -297,11 +248,9 @@ class ProducerState:
     def reset(self, end_offset: int, entries: Iterable[ProducerEntry] = ()) -> None:
         """Start from these producers, as they were once everything below ``end_offset`` was in."""
         self._entries = {entry.producer_id: entry for entry in entries}
-        self._unacknowledged.clear()
-        opened = sorted(
+        self.transactions.reset(
             (entry.open_transaction_offset, entry.producer_id)
             for entry in self._entries.values()
             if entry.open_transaction_offset is not None
         )
-        self._open = OrderedDict(opened)
         self.end_offset = end_offset

@@ -153,7 +153,7 @@ def test_a_full_disk_parts_an_abort_from_its_index_entry(tmp_path: Path, full: s
     disk.calls.heal()
     assert log.offsets.log_end == 1
     assert log.aborted_transactions(0, 2) == []
-    assert log.producer_state.open_transactions() == [(7, 0)]
+    assert log.producer_state.transactions.in_order() == [(7, 0)]
     end_transaction(log, 7, commit=False)
     for clean in (True, False):
         log.set_high_watermark(2)

@@ -181,7 +181,7 @@ def test_truncation_takes_epochs_producers_and_transactions_back(tmp_path: Path)
     end_transaction(log, 8, commit=False, leader_epoch=1)
     log.truncate_to(2, NOW_MS)
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0)]
-    assert log.producer_state.open_transactions() == [(8, 1)]
+    assert log.producer_state.transactions.in_order() == [(8, 1)]
     assert log.aborted_transactions(0, 10) == []
     assert append(log, producer_id=7, sequence=1).first_offset == 2
 

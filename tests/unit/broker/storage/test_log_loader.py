@@ -421,7 +421,7 @@ def test_transactions_are_as_they_were(tmp_path: Path, clean: bool, rolls: bool)
     log.set_high_watermark(5)
     assert log.offsets.last_stable == 1
     assert log.aborted_transactions(0, 5) == aborted
-    assert log.producer_state.open_transactions() == [(2, 1)]
+    assert log.producer_state.transactions.in_order() == [(2, 1)]
     end_transaction(log, 2, commit=True)
     assert log.offsets.last_stable == 6
 

@@ -2,13 +2,9 @@
 
 import pytest
 
+from seglog.broker.storage.open_transactions import CompletedTransaction
 from seglog.broker.storage.producer_entry import ProducerEntry, RetainedBatch
-from seglog.broker.storage.producer_state import (
-    AppendOrigin,
-    CompletedTransaction,
-    ProducerState,
-    TransactionMarker,
-)
+from seglog.broker.storage.producer_state import AppendOrigin, ProducerState, TransactionMarker
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import BatchHeader
 
@@ -79,7 +75,7 @@ class Appender:
         completed = self.state.record_marker(stored, marker, NOW_MS)
         self.next_offset += 1
         if completed is not None:
-            self.state.complete(completed)
+            self.state.transactions.complete(completed)
         return completed
 
     def refused(self, batch: BatchHeader, origin: AppendOrigin = AppendOrigin.CLIENT) -> ErrorCode:
@@ -193,11 +189,11 @@ def test_first_transactional_batch_opens_a_transaction(log: Appender) -> None:
     log.append(header(0, 10))
     log.append(header(0, 3, producer_id=8, transactional=True))
     log.append(header(3, 3, producer_id=8, transactional=True))
-    assert log.state.first_unstable_offset() == 10
-    assert log.state.open_transactions() == [(8, 10)]
+    assert log.state.transactions.first_unstable_offset() == 10
+    assert log.state.transactions.in_order() == [(8, 10)]
     completed = log.end(COMMIT, producer_id=8)
     assert completed == CompletedTransaction(8, 10, 16, is_abort=False)
-    assert log.state.open_transactions() == []
+    assert log.state.transactions.in_order() == []
 
 
 def test_plain_batch_inside_a_transaction_is_refused(log: Appender) -> None:
@@ -210,7 +206,7 @@ def test_marker_without_transaction_closes_nothing(log: Appender) -> None:
     """TXN-3."""
     log.append(header(0))
     assert log.end(ABORT) is None
-    assert log.state.first_unstable_offset() is None
+    assert log.state.transactions.first_unstable_offset() is None
 
 
 def test_marker_of_an_old_epoch_or_coordinator_is_fenced(log: Appender) -> None:
@@ -255,12 +251,12 @@ def test_closed_transaction_is_unstable_until_the_high_watermark_passes_its_mark
     """TXN-8, HW-6."""
     log.append(header(0, 3, transactional=True))
     log.end(ABORT)
-    assert log.state.first_unstable_offset() == 0
-    log.state.acknowledge(3)
-    assert log.state.first_unstable_offset() == 0
-    log.state.acknowledge(4)
-    assert log.state.first_unstable_offset() is None
-    assert not log.state.has_transactions
+    assert log.state.transactions.first_unstable_offset() == 0
+    log.state.transactions.acknowledge(3)
+    assert log.state.transactions.first_unstable_offset() == 0
+    log.state.transactions.acknowledge(4)
+    assert log.state.transactions.first_unstable_offset() is None
+    assert not log.state.transactions
 
 
 def test_last_stable_after_abort_is_the_earliest_other_transaction(log: Appender) -> None:
@@ -268,11 +264,12 @@ def test_last_stable_after_abort_is_the_earliest_other_transaction(log: Appender
     log.append(header(0, transactional=True, producer_id=1))
     log.append(header(0, transactional=True, producer_id=2))
     log.append(header(0, transactional=True, producer_id=3))
-    assert log.state.last_stable_after(CompletedTransaction(1, 0, 3, is_abort=True)) == 1
-    assert log.state.last_stable_after(CompletedTransaction(2, 1, 3, is_abort=True)) == 0
+    transactions = log.state.transactions
+    assert transactions.last_stable_after(CompletedTransaction(1, 0, 3, is_abort=True)) == 1
+    assert transactions.last_stable_after(CompletedTransaction(2, 1, 3, is_abort=True)) == 0
     log.end(ABORT, producer_id=1)
     log.end(ABORT, producer_id=3)
-    assert log.state.last_stable_after(CompletedTransaction(2, 1, 5, is_abort=True)) == 6
+    assert transactions.last_stable_after(CompletedTransaction(2, 1, 5, is_abort=True)) == 6
 
 
 def test_compaction_learns_the_newest_trace_of_each_producer(log: Appender) -> None:
@@ -293,6 +290,6 @@ def test_reset_restores_open_transactions_in_offset_order(log: Appender) -> None
     ]
     log.append(header(0, transactional=True))
     log.state.reset(60, entries)
-    assert log.state.open_transactions() == [(2, 30), (1, 50)]
+    assert log.state.transactions.in_order() == [(2, 30), (1, 50)]
     assert log.state.end_offset == 60
     assert len(log.state) == 3

@@ -97,4 +97,4 @@ def test_follower_comes_to_the_same_state_as_its_leader(tmp_path: Path, follower
     assert read_bytes(follower, 0) == read_bytes(leader, 0)
     assert list(follower.producer_state) == list(leader.producer_state)
     assert follower.aborted_transactions(0, 6) == leader.aborted_transactions(0, 6)
-    assert follower.producer_state.open_transactions() == [(3, 4)]
+    assert follower.producer_state.transactions.in_order() == [(3, 4)]
