@@ -15,6 +15,8 @@ from seglog.broker.api.services import Services
 logger = logging.getLogger(__name__)
 
 BLOCK_SIZE: Final = 1000
+_MADE_UP: Final = 2**62
+"""No counter ever gets to such an id: whoever wrote with one has made it up."""
 
 
 class ProducerIds:
@@ -89,15 +91,18 @@ class ProducerIds:
     def _lowest_safe_id(self) -> int:
         """An id that nobody can have, whatever became of the catalog.
 
-        No producer that a log remembers may have it. Where the catalog was damaged, and its copy
-        may not know the last blocks, the clock is a number that no counter has reached: ids are
-        handed out more slowly than milliseconds pass.
+        No producer that a log remembers may have it; ids that were made up do not count. Where the
+        catalog was damaged, and its copy may not know the last blocks, the clock is a number that
+        no counter has reached: ids are handed out more slowly than milliseconds pass.
         """
         services = self._services
         known = [
             entry.producer_id
             for partition in services.partitions.all()
             for entry in partition.log.producer_state
+            # A client may write with any id. After the highest possible one there would be none
+            # left to give out.
+            if entry.producer_id < _MADE_UP
         ]
         floor = max(known, default=-1) + 1
         if services.catalog.is_fallback:

@@ -15,6 +15,7 @@ from seglog.protocol.api import (
     InitProducerIdResponse,
 )
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import INT64_MAX
 from support.broker_parts import NOW_MS, batch_of
 from support.failing_disk import FailingDisk
 from support.group_broker import GroupBroker
@@ -62,6 +63,17 @@ async def test_ids_begin_anew_where_the_catalog_was_lost(broker: GroupBroker) ->
         path.unlink()
     successor = await broker.restarted()
     assert await new_id(successor) == last + 5001
+    await successor.stop()
+
+
+async def test_a_made_up_id_leaves_none_to_give_out(broker: GroupBroker) -> None:
+    """Kafka takes records of any producer id, the last one possible too, and so is it here."""
+    first = await new_id(broker)
+    batch = batch_of(b"x", producer_id=INT64_MAX, producer_epoch=0, base_sequence=0)
+    (result,) = await broker.parts.produce([("t", 0, batch)])
+    assert result.error is ErrorCode.NONE
+    successor = await broker.restarted()
+    assert await new_id(successor) == first + BLOCK_SIZE
     await successor.stop()
 
 
