@@ -1,10 +1,11 @@
 """What tools ask about transactions: lists, descriptions, and an end by hand."""
 
 import asyncio
-import re
+from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.name_pattern import NamePattern, PatternError
 from seglog.broker.coordinator.transaction_markers import MarkerWriter
 from seglog.broker.coordinator.transaction_state import (
     AT_REST,
@@ -30,6 +31,8 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 
 _STATE_NAMES = frozenset(state.value for state in TransactionState)
+_SLICE: Final = 5_000
+"""After so many looks of a character at a place of a pattern others get their turn: some ms."""
 
 
 class ListTransactionsOperation:
@@ -43,43 +46,55 @@ class ListTransactionsOperation:
 
     def handle(
         self, request: ListTransactionsRequest, _context: RequestContext
-    ) -> ListTransactionsResponse:
+    ) -> ListTransactionsResponse | Pending[ListTransactionsResponse]:
         """The transactional ids that match, by name, and which of the asked states do not exist."""
         unknown = [state for state in request.states if state not in _STATE_NAMES]
         if self._table.is_loading:
             return ListTransactionsResponse([], unknown, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        pattern = None
-        if request.transactional_id_pattern:
-            try:
-                pattern = re.compile(request.transactional_id_pattern)
-            except re.error:
-                return ListTransactionsResponse([], unknown, ErrorCode.INVALID_REGULAR_EXPRESSION)
         now_ms = self._services.clock.time_ms()
         found = [
             ListedTransaction(each.transactional_id, each.producer_id, each.state.value)
             for each in sorted(
                 (each.metadata for each in self._table), key=lambda each: each.transactional_id
             )
-            if _matches(each, request, pattern, now_ms)
+            if _matches(each, request, now_ms)
         ]
-        return ListTransactionsResponse(found, unknown)
+        if not request.transactional_id_pattern:
+            return ListTransactionsResponse(found, unknown)
+        try:
+            pattern = NamePattern(request.transactional_id_pattern)
+        except PatternError:
+            return ListTransactionsResponse([], unknown, ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return self._services.begin(_with_names(pattern, found, unknown), holds_input=False)
 
 
-def _matches(
-    metadata: TransactionMetadata,
-    request: ListTransactionsRequest,
-    pattern: re.Pattern[str] | None,
-    now_ms: int,
-) -> bool:
+def _matches(metadata: TransactionMetadata, request: ListTransactionsRequest, now_ms: int) -> bool:
     if request.states and metadata.state.value not in request.states:
         return False
     if request.producer_ids and metadata.producer_id not in request.producer_ids:
         return False
-    if request.duration_ms >= 0 and (
-        metadata.state in AT_REST or now_ms - metadata.started_ms <= request.duration_ms
-    ):
-        return False
-    return pattern is None or pattern.fullmatch(metadata.transactional_id) is not None
+    return request.duration_ms < 0 or (
+        metadata.state not in AT_REST and now_ms - metadata.started_ms > request.duration_ms
+    )
+
+
+async def _with_names(
+    pattern: NamePattern, listed: list[ListedTransaction], unknown: list[str]
+) -> ListTransactionsResponse:
+    """The response with those whose names match; names and pattern may be as long as they like."""
+    found = []
+    until_rest = _SLICE
+    for each in listed:
+        state = pattern.start
+        for character in each.transactional_id:
+            state = pattern.step(state, character)
+            until_rest -= 1 + len(state)
+            if until_rest < 0:
+                await asyncio.sleep(0)
+                until_rest = _SLICE
+        if pattern.accepts(state):
+            found.append(each)
+    return ListTransactionsResponse(found, unknown)
 
 
 class DescribeTransactionsOperation:

@@ -448,6 +448,15 @@ async def test_a_hanging_transaction_cannot_be_ended(tmp_path: Path) -> None:
     await broker.stop()
 
 
+async def test_a_pattern_stops_the_broker(broker: GroupBroker) -> None:
+    """One that tries every way one after the other takes longer than anybody waits."""
+    for name in ("a" * 2_000, "a" * 30 + "b"):
+        await owner(broker, name)
+    answer = broker.begin(ListTransactionsRequest(transactional_id_pattern="(a+)+b"))
+    assert not answer.done(), "others get their turn"
+    assert [each.transactional_id for each in (await answer).transactions] == ["a" * 30 + "b"]
+
+
 async def test_lists_show_what_was_not_asked_for(broker: GroupBroker) -> None:
     for name in ("a-1", "a-2", "b"):
         producer = await owner(broker, name)
@@ -466,6 +475,7 @@ async def test_lists_show_what_was_not_asked_for(broker: GroupBroker) -> None:
         response = await broker.ask(request)
         assert [each.transactional_id for each in response.transactions] == names, request
         assert (response.unknown_states, response.error) == (unknown, NONE)
-    broken = await broker.ask(ListTransactionsRequest(transactional_id_pattern="("))
-    assert broken.error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    for pattern in ("(", "(?=a)b", "(a)\\1", "((a{999}){999}){999}", "a" * 40_000):
+        broken = await broker.ask(ListTransactionsRequest(transactional_id_pattern=pattern))
+        assert broken.error is ErrorCode.INVALID_REGULAR_EXPRESSION, pattern[:40]
     assert (await described(broker, "nobody")).error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
