@@ -229,12 +229,12 @@ _WITHOUT_AN_ERROR_OF_THEIR_OWN: Final = (
             (
                 newer_groups.ConsumerGroupDescribeRequest,
                 newer_groups.ConsumerGroupDescribeResponse,
-                newer_groups.DescribedConsumerGroup,
+                newer_groups.DescribedGroup,
             ),
             (
                 newer_groups.ShareGroupDescribeRequest,
                 newer_groups.ShareGroupDescribeResponse,
-                newer_groups.DescribedShareGroup,
+                newer_groups.DescribedGroup,
             ),
             (
                 newer_groups.StreamsGroupDescribeRequest,

@@ -1,12 +1,12 @@
 """IncrementalAlterConfigs: changes single overrides."""
 
+from seglog.protocol.kafka.messages.alter_configs import AlterConfigsResourceResponse
 from seglog.protocol.kafka.schema import (
     Message,
     Struct,
     array,
     boolean,
     int8,
-    int16,
     int32,
     string,
 )
@@ -33,15 +33,6 @@ class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexib
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
     validate_only: bool = boolean("0+")
-
-
-class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
-
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
-    resource_type: int = int8("0+")
-    resource_name: str = string("0+")
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):

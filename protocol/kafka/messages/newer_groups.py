@@ -38,8 +38,8 @@ class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible
     include_authorized_operations: bool = boolean("0+")
 
 
-class DescribedConsumerGroup(Struct):
-    """One group."""
+class DescribedGroup(Struct):
+    """One group, of KIP-848 or a share group."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", default=None, nullable="0+")
@@ -56,7 +56,7 @@ class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexibl
     """One description a group."""
 
     throttle_time_ms: int = int32("0+")
-    groups: list[DescribedConsumerGroup] = array(DescribedConsumerGroup, "0+")
+    groups: list[DescribedGroup] = array(DescribedGroup, "0+")
 
 
 class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible="0+"):
@@ -78,25 +78,11 @@ class ShareGroupDescribeRequest(Message, api_key=77, versions="0-1", flexible="0
     include_authorized_operations: bool = boolean("0+")
 
 
-class DescribedShareGroup(Struct):
-    """One group."""
-
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", default=None, nullable="0+")
-    group_id: str = string("0+")
-    group_state: str = string("0+")
-    group_epoch: int = int32("0+")
-    assignment_epoch: int = int32("0+")
-    assignor_name: str = string("0+")
-    members: list[Undeclared] = array(Undeclared, "0+")
-    authorized_operations: int = int32("0+", default=NOT_REQUESTED)
-
-
 class ShareGroupDescribeResponse(Message, api_key=77, versions="0-1", flexible="0+"):
     """One description a group."""
 
     throttle_time_ms: int = int32("0+")
-    groups: list[DescribedShareGroup] = array(DescribedShareGroup, "0+")
+    groups: list[DescribedGroup] = array(DescribedGroup, "0+")
 
 
 class ShareFetchResponse(Message, api_key=78, versions="0-2", flexible="0+"):

@@ -20,6 +20,14 @@ from seglog.protocol.kafka.schema import (
 )
 
 
+class PartitionResult(Struct):
+    """What became of one partition."""
+
+    partition: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", default=None, nullable="0+")
+
+
 class InitializePartition(Struct):
     """One partition."""
 
@@ -42,19 +50,11 @@ class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexib
     topics: list[InitializeTopic] = array(InitializeTopic, "0+")
 
 
-class InitializePartitionResult(Struct):
-    """What became of one partition."""
-
-    partition: int = int32("0+")
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", default=None, nullable="0+")
-
-
 class InitializeTopicResult(Struct):
     """The results of one topic."""
 
     topic_id: bytes = uuid("0+", default=ZERO_UUID)
-    partitions: list[InitializePartitionResult] = array(InitializePartitionResult, "0+")
+    partitions: list[PartitionResult] = array(PartitionResult, "0+")
 
 
 class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexible="0+"):
@@ -142,19 +142,11 @@ class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible=
     topics: list[WriteTopic] = array(WriteTopic, "0+")
 
 
-class WritePartitionResult(Struct):
-    """What became of one partition."""
-
-    partition: int = int32("0+")
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", default=None, nullable="0+")
-
-
 class WriteTopicResult(Struct):
     """The results of one topic."""
 
     topic_id: bytes = uuid("0+", default=ZERO_UUID)
-    partitions: list[WritePartitionResult] = array(WritePartitionResult, "0+")
+    partitions: list[PartitionResult] = array(PartitionResult, "0+")
 
 
 class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible="0+"):
@@ -183,19 +175,11 @@ class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="
     topics: list[DeleteTopic] = array(DeleteTopic, "0+")
 
 
-class DeletePartitionResult(Struct):
-    """What became of one partition."""
-
-    partition: int = int32("0+")
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", default=None, nullable="0+")
-
-
 class DeleteTopicResult(Struct):
     """The results of one topic."""
 
     topic_id: bytes = uuid("0+", default=ZERO_UUID)
-    partitions: list[DeletePartitionResult] = array(DeletePartitionResult, "0+")
+    partitions: list[PartitionResult] = array(PartitionResult, "0+")
 
 
 class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible="0+"):
@@ -204,18 +188,11 @@ class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible=
     results: list[DeleteTopicResult] = array(DeleteTopicResult, "0+")
 
 
-class ReadSummaryPartition(Struct):
-    """One partition."""
-
-    partition: int = int32("0+")
-    leader_epoch: int = int32("0+")
-
-
 class ReadSummaryTopic(Struct):
     """Partitions of one topic."""
 
     topic_id: bytes = uuid("0+", default=ZERO_UUID)
-    partitions: list[ReadSummaryPartition] = array(ReadSummaryPartition, "0+")
+    partitions: list[ReadPartition] = array(ReadPartition, "0+")
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
@@ -255,20 +232,20 @@ OPERATIONS: Final = (
         InitializeShareGroupStateRequest,
         InitializeShareGroupStateResponse,
         InitializeTopicResult,
-        InitializePartitionResult,
+        PartitionResult,
     ),
     (ReadShareGroupStateRequest, ReadShareGroupStateResponse, ReadTopicResult, ReadPartitionResult),
     (
         WriteShareGroupStateRequest,
         WriteShareGroupStateResponse,
         WriteTopicResult,
-        WritePartitionResult,
+        PartitionResult,
     ),
     (
         DeleteShareGroupStateRequest,
         DeleteShareGroupStateResponse,
         DeleteTopicResult,
-        DeletePartitionResult,
+        PartitionResult,
     ),
     (
         ReadShareGroupStateSummaryRequest,

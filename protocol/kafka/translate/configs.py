@@ -126,16 +126,22 @@ def write_alter(
     """One result a resource."""
     return alter_configs.AlterConfigsResponse(
         throttle_time_ms=response.throttle_time_ms,
-        responses=[
-            alter_configs.AlterConfigsResourceResponse(
-                error_code=result.error,
-                error_message=result.error_message,
-                resource_type=result.resource_type,
-                resource_name=result.name,
-            )
-            for result in response.resources
-        ],
+        responses=_write_results(response),
     )
+
+
+def _write_results(
+    response: api.AlterConfigsResponse,
+) -> list[alter_configs.AlterConfigsResourceResponse]:
+    return [
+        alter_configs.AlterConfigsResourceResponse(
+            error_code=result.error,
+            error_message=result.error_message,
+            resource_type=result.resource_type,
+            resource_name=result.name,
+        )
+        for result in response.resources
+    ]
 
 
 def fail_alter(
@@ -205,15 +211,7 @@ def write_incremental(
     """One result a resource."""
     return incremental_alter_configs.IncrementalAlterConfigsResponse(
         throttle_time_ms=response.throttle_time_ms,
-        responses=[
-            incremental_alter_configs.AlterConfigsResourceResponse(
-                error_code=result.error,
-                error_message=result.error_message,
-                resource_type=result.resource_type,
-                resource_name=result.name,
-            )
-            for result in response.resources
-        ],
+        responses=_write_results(response),
     )
 
 

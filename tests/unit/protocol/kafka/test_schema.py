@@ -21,8 +21,6 @@ GONE_FROM_THE_SCHEMAS = {
 RENAMED = {
     "AlteredEntry": "EntryData",
     "AlteredResult": "EntryData",
-    "DescribedConsumerGroup": "DescribedGroup",
-    "DescribedShareGroup": "DescribedGroup",
     "DescribedStreamsGroup": "DescribedGroup",
     "InitializeTopic": "InitializeStateData",
     "InitializeTopicResult": "InitializeStateResult",
@@ -34,10 +32,8 @@ RENAMED = {
     "DeleteTopicResult": "DeleteStateResult",
     "ReadSummaryTopic": "ReadStateSummaryData",
     "ReadSummaryTopicResult": "ReadStateSummaryResult",
-} | {
-    f"{kind}Partition{suffix}": f"Partition{suffix or 'Data'}"
-    for kind in ("Initialize", "Read", "Write", "Delete", "ReadSummary")
-    for suffix in ("", "Result")
+    **{f"{kind}Partition": "PartitionData" for kind in ("Initialize", "Read", "Write", "Delete")},
+    **{f"{kind}PartitionResult": "PartitionResult" for kind in ("Read", "ReadSummary")},
 }
 """Structs that have the same name as others in the schemas, and that name."""
 
