@@ -471,8 +471,7 @@ class LogCleaner:
         logger.error("event=log-uncleanable log=%s reason=%s", log.topic_partition, error)
 
     def _note_storage_error(self, log: Log, error: StorageError) -> None:
-        # Somebody has removed a file: that says nothing about the disk.
-        if error.takes_dir_offline and not isinstance(error, MissingFileError):
+        if error.takes_dir_offline and not self._logs.log_dir_of(log).loses_only_a_log(error):
             self._storage_failed(log, error)
         else:
             logger.warning("event=cleaner-write-failed log=%s error=%s", log.topic_partition, error)

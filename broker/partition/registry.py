@@ -10,7 +10,7 @@ from seglog.broker.partition.partition import Partition, PartitionServices
 from seglog.broker.partition.replicas import SoleReplica
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
+from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_manager import LogManager
@@ -139,7 +139,7 @@ class PartitionRegistry:
     def _storage_failed(self, partition: Partition, error: StorageError) -> None:
         if isinstance(error, DiskFullError):
             self.full_directories.add(partition.log_dir)
-        elif isinstance(error, MissingFileError) and partition.log_dir.is_there():
+        elif partition.log_dir.loses_only_a_log(error):
             self._take_offline(lambda: self._logs.set_log_offline(partition.log, error))
         elif error.takes_dir_offline:
             self._take_offline(lambda: self._logs.set_offline(partition.log_dir, error))

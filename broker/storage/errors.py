@@ -5,9 +5,11 @@ Every error carries the wire code that a client is answered with and the values 
     StorageError                    KAFKA_STORAGE_ERROR unless said otherwise
     +-- FileError                   the operating system refused an operation; takes the dir offline
     |   +-- MissingFileError        a file or directory that should exist does not
+    |   +-- AccessDeniedError       it is not ours to read or write, or may not be changed
     |   +-- ClosedFileError         its owner has let go of it; says nothing about the disk
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
-    |   +-- NoDescriptorError       the process may open no further file; the same holds
+    |   +-- NoDescriptorError       no descriptor or memory is left for the process; the same holds
+    +-- NameTooLongError            the file system takes no names of that length
     +-- LockedError                 another process holds the directory
     +-- CorruptFileError            content that breaks its format
     |   +-- CorruptIndexError       an offset, time or transaction index; can be rebuilt
@@ -29,6 +31,8 @@ from seglog.protocol.errors import ErrorCode, SeglogError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})
+NO_RESOURCE: Final = NO_DESCRIPTOR | {errno.ENOMEM}
+_NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM})
 
 
 class StorageError(SeglogError):
@@ -58,6 +62,10 @@ class MissingFileError(FileError):
     """A file or directory that should exist does not."""
 
 
+class AccessDeniedError(FileError):
+    """A file or directory belongs to somebody else, or must not be changed (an immutable file)."""
+
+
 class ClosedFileError(FileError):
     """The file was closed, by retention for instance, before ``operation``; the disk is well."""
 
@@ -78,7 +86,19 @@ class DiskFullError(StorageError):
 
 
 class NoDescriptorError(DiskFullError):
-    """The process, or the system, has no descriptor left; says nothing about the disk."""
+    """The process, or the system, has no descriptor or memory left; says nothing about the disk."""
+
+
+class NameTooLongError(StorageError):
+    """The file system takes no names as long as that of ``path``; says nothing about the disk."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    def __init__(self, operation: str, path: str, reason: str) -> None:
+        super().__init__(f"{operation} {path}: {reason}")
+        self.operation = operation
+        self.path = path
+        self.reason = reason
 
 
 class LockedError(StorageError):
@@ -188,8 +208,12 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
     reason = error.strerror or str(error)
     if error.errno in _NO_SPACE:
         return DiskFullError(operation, path, reason)
-    if error.errno in NO_DESCRIPTOR:
+    if error.errno in NO_RESOURCE:
         return NoDescriptorError(operation, path, reason)
+    if error.errno == errno.ENAMETOOLONG:
+        return NameTooLongError(operation, path, reason)
+    if error.errno in _NOT_ALLOWED:
+        return AccessDeniedError(operation, path, reason)
     if error.errno == errno.ENOENT:
         return MissingFileError(operation, path, reason)
     if error.errno == errno.EISDIR:

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from seglog.broker.storage.errors import NO_DESCRIPTOR
+from seglog.broker.storage.errors import NO_RESOURCE
 
 T = TypeVar("T")
 
@@ -106,12 +106,12 @@ class HandlePool:
         """The result of something that opens a descriptor; idle files give theirs up if need be.
 
         Raises:
-            OSError: what ``action`` raises; EMFILE only if there was nothing to give up.
+            OSError: what ``action`` raises; EMFILE or ENOMEM only if giving up did not help.
         """
         try:
             return action()
         except OSError as error:
-            if error.errno not in NO_DESCRIPTOR:
+            if error.errno not in NO_RESOURCE:
                 raise
         self._make_room(len(self._open) // 2)  # sockets took more than their share
         return action()

@@ -6,7 +6,9 @@ below a limit (see ``file_pool``). Tests hand it other ``SystemCalls``, which re
 written or make the n-th call fail.
 """
 
-from typing import Protocol
+import errno
+import logging
+from typing import Final, Protocol
 
 from seglog.broker.storage.errors import (
     NO_DESCRIPTOR,
@@ -27,6 +29,11 @@ __all__ = [
     "OsFileSystem",
     "SystemCalls",
 ]
+
+logger = logging.getLogger(__name__)
+
+_NO_DIRECTORY_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+"""What file systems without a sync of directories say (SMB, some of FUSE); no failed sync does."""
 
 
 class FileSystem(Protocol):
@@ -128,6 +135,7 @@ class OsFileSystem:
     ) -> None:
         self._calls = SystemCalls() if calls is None else calls
         self._pool = HandlePool(max_open_files)
+        self._syncs_directories = True
 
     @property
     def open_files(self) -> int:
@@ -236,7 +244,13 @@ class OsFileSystem:
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:  # it was not even opened
                 raise error_from_os("sync", path, error) from error
-            raise sync_error(path, error) from error
+            if error.errno not in _NO_DIRECTORY_SYNC:
+                raise sync_error(path, error) from error
+            if self._syncs_directories:
+                self._syncs_directories = False
+                logger.warning(
+                    "event=directory-sync-unsupported path=%s reason=%r", path, error.strerror
+                )
 
     def sync_file(self, path: str) -> None:
         try:

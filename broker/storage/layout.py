@@ -119,20 +119,24 @@ def partition_directory_name(topic_partition: TopicPartition) -> str:
 
 
 def marked_directory_name(
-    topic_partition: TopicPartition, state: DirectoryState, unique: str
+    topic_partition: TopicPartition,
+    state: DirectoryState,
+    unique: str,
+    length_max: int = FILE_NAME_LENGTH_MAX,
 ) -> str:
     """The folder of a partition that is being deleted, moved, or is a stray.
 
     Args:
         unique: 32 hexadecimal digits of a random UUID, so that the name is free again at once.
+        length_max: what the file system takes.
 
-    The topic is shortened where the name would exceed 255 characters (MGR-4), except for
+    The topic is shortened where the name would exceed ``length_max`` (MGR-4), except for
     ``-future`` folders, which become live ones again.
     """
     end = f"-{topic_partition.partition}.{unique}{state.value}"
     if state is DirectoryState.FUTURE:
         return topic_partition.topic + end
-    return topic_partition.topic[: FILE_NAME_LENGTH_MAX - len(end)] + end
+    return topic_partition.topic[: max(1, length_max - len(end))] + end
 
 
 def parse_partition_directory(name: str) -> PartitionDirectory:

@@ -15,6 +15,7 @@ from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
 from seglog.broker.storage.directory_lock import DirectoryLock
 from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
+    AccessDeniedError,
     CorruptFileError,
     MissingFileError,
     StorageError,
@@ -75,6 +76,14 @@ class LogDir:
             return self._file_system.exists(self._file(META_PROPERTIES))
         except StorageError:
             return False
+
+    def loses_only_a_log(self, error: StorageError) -> bool:
+        """Whether an error in the files of one log tells of something that was done by hand.
+
+        A file that was removed, or that belongs to somebody else, as after a restore by another
+        user, says nothing about the disk, unless the whole directory is gone.
+        """
+        return isinstance(error, MissingFileError | AccessDeniedError) and self.is_there()
 
     def run_inside(self, write: Callable[[], None]) -> None:
         """Write files that are made anew, unless another directory is in the place of this one.

@@ -13,7 +13,7 @@ from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
 from seglog.broker.storage.disk_reserve import RESERVE_BYTES, give_up_reserve, keep_reserve
-from seglog.broker.storage.errors import MissingFileError, StorageError
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
@@ -221,9 +221,8 @@ class LogHousekeeping:
         return sorted(done)
 
     def _retention_failed(self, log: Log, error: StorageError) -> None:
-        # A file that is missing was removed by somebody: that says nothing about the disk.
-        if error.takes_dir_offline and not isinstance(error, MissingFileError):
-            log_dir = self._directories.find(parent_directory(log.directory))
+        log_dir = self._directories.find(parent_directory(log.directory))
+        if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
             self._failures.append((log_dir, error))
         logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
 

@@ -127,8 +127,9 @@ class LogManager:
             elif loaded.error is not None:
                 self._damaged.add(loaded.log_dir)
                 self._registry.set_offline([loaded.topic_partition], str(loaded.error))
-                if loaded.error.takes_dir_offline:
-                    loaded.log_dir.set_offline(loaded.error)
+                error, log_dir = loaded.error, loaded.log_dir
+                if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
+                    log_dir.set_offline(error)
         for log_dir, path in self._startup.leftovers:
             self._queue_folder(log_dir, path, now_ms)
         for log_dir in self._directories.all:

@@ -19,7 +19,12 @@ renamed.
 import logging
 from collections.abc import Sequence
 
-from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError
+from seglog.broker.storage.errors import (
+    AccessDeniedError,
+    DiskFullError,
+    FileError,
+    MissingFileError,
+)
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEANED_SUFFIX,
@@ -92,14 +97,20 @@ def swap_segments(
 def take_away(segment: LogSegment) -> None:
     """Give the files of a segment that leaves its log the suffix ``.deleted``.
 
+    An index that cannot be renamed stays behind; without its data file the next start removes it.
+
     Raises:
-        FileError, DiskFullError: they could not be renamed.
+        FileError, DiskFullError: the data file could not be renamed; the segment is as it was.
     """
     try:
         segment.change_suffix("", DELETED_SUFFIX)
     except MissingFileError as error:
         # Somebody has removed it by hand, which is what was to be done.
         logger.warning("event=segment-file-gone error=%s", error)
+    except (AccessDeniedError, DiskFullError) as error:
+        if segment.files.suffix != DELETED_SUFFIX:
+            raise
+        logger.warning("event=index-not-renamed error=%s", error)
 
 
 def discard_new_segments(new: Sequence[LogSegment]) -> None:

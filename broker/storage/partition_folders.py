@@ -5,6 +5,7 @@ deleted is renamed ``-delete`` at once, so that its name is free again, and remo
 """
 
 import logging
+import os.path
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -12,10 +13,17 @@ from typing import NamedTuple
 from seglog.broker.storage.checkpoint import PartitionMetadataFile
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.disk_reserve import write_even_if_full
-from seglog.broker.storage.errors import CorruptCheckpointError, DiskFullError, StorageError
+from seglog.broker.storage.errors import (
+    AccessDeniedError,
+    CorruptCheckpointError,
+    DiskFullError,
+    NameTooLongError,
+    StorageError,
+)
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.layout import (
+    FILE_NAME_LENGTH_MAX,
     PARTITION_METADATA,
     DirectoryState,
     marked_directory_name,
@@ -138,10 +146,17 @@ class PartitionFolders:
         state: DirectoryState,
     ) -> str:
         """Give a folder a name that says what has become of it; returns the new path."""
-        name = marked_directory_name(topic_partition, state, random_id().hex())
-        target = f"{log_dir.path}/{name}"
-        self._file_system.rename(path, target)
-        return target
+        # As long as the folder's own name, if the file system takes less than others (eCryptfs).
+        for length_max in (FILE_NAME_LENGTH_MAX, len(os.path.basename(path))):
+            name = marked_directory_name(topic_partition, state, random_id().hex(), length_max)
+            target = f"{log_dir.path}/{name}"
+            try:
+                self._file_system.rename(path, target)
+            except NameTooLongError as error:
+                too_long = error
+            else:
+                return target
+        raise too_long
 
     def topic_id_of(self, path: str) -> bytes | None:
         """The id of the topic a folder belongs to; None if it does not say, or is damaged."""
@@ -167,7 +182,9 @@ class PartitionFolders:
     def failed(self, log_dir: LogDir, error: StorageError) -> None:
         """Note that something failed in a directory; it goes offline if its disk is to blame."""
         logger.warning("event=folder-failed directory=%s error=%s", log_dir.path, error)
-        if error.takes_dir_offline:
+        # Of a folder that is not ours nothing follows for the others; where the directory itself is
+        # not, the next checkpoint finds out.
+        if error.takes_dir_offline and not isinstance(error, AccessDeniedError):
             log_dir.set_offline(error)
             self.failures.append((log_dir, error))
 

@@ -118,14 +118,12 @@ class SegmentFiles:
             target = self.path_of(kind)
             try:
                 self.file_system.rename(source, target)
-            except MissingFileError:
+            except StorageError as error:
                 if kind == LOG_SUFFIX:
                     self.suffix = old
                     raise
-            except DiskFullError:
-                if kind == LOG_SUFFIX:
-                    self.suffix = old
-                raise
+                if not isinstance(error, MissingFileError):
+                    raise
             self._renamed(kind, target)
 
     def moved(self, directory: str) -> None:
