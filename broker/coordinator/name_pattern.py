@@ -5,6 +5,10 @@ busy for years over forty letters, and nothing else in the process runs meanwhil
 followed at once (Thompson's construction), so a character costs at most one look at each place in
 the pattern. What comes out is the same, as only whole names are matched and nothing is captured.
 
+Why not a library: ``google-re2`` has no wheels for musl or 32-bit ARM, where an installation would
+need RE2's sources; ``regex`` has a timeout for matching, but some patterns of a few hundred
+characters take all memory while they are compiled.
+
 The syntax is that of RE2, which Kafka's broker takes, as far as it is about characters: literals,
 ``.``, classes, ``\\d \\w \\s`` and their opposites (ASCII), groups, ``|``, ``* + ?`` and ``{m,n}``,
 and ``^`` and ``$`` around a whole alternative, where they say nothing new.
