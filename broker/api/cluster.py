@@ -2,9 +2,11 @@
 
 from seglog.broker.api.context import RequestContext
 from seglog.broker.api.metadata import MetadataOperation, this_broker
+from seglog.broker.api.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from seglog.broker.api.services import Services
 from seglog.broker.errors import describe_error
 from seglog.protocol.api import (
+    ZERO_TOPIC_ID,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
@@ -40,9 +42,12 @@ class DescribeClusterOperation:
                 error_message="this is a broker, not a controller",
                 endpoint_type=request.endpoint_type,
             )
-        return DescribeClusterResponse(
+        response = DescribeClusterResponse(
             services.cluster_id, services.node_id, [this_broker(services, context)]
         )
+        if request.include_authorized_operations:
+            response.authorized_operations = ALL_CLUSTER_OPERATIONS
+        return response
 
 
 class DescribeTopicPartitionsOperation:
@@ -67,6 +72,14 @@ class DescribeTopicPartitionsOperation:
             ),
         )
         first_topic, first_partition = request.cursor or ("", 0)
+        if first_partition < 0:
+            # Followed, it would lead to itself for ever.
+            return DescribeTopicPartitionsResponse(
+                [
+                    TopicMetadata(name, ZERO_TOPIC_ID, [], ErrorCode.INVALID_REQUEST)
+                    for name in sorted({*request.topics, first_topic})
+                ]
+            )
         names = request.topics or [topic.name for topic in services.catalog.topics()]
         topics: list[TopicMetadata] = []
         for name in sorted(set(names)):
@@ -80,6 +93,9 @@ class DescribeTopicPartitionsOperation:
             following = start + len(page)
             is_cut = following < len(topic.partitions)
             topic.partitions = page
+            if not topic.error:
+                # This request has no word to ask for them; Kafka tells always.
+                topic.authorized_operations = ALL_TOPIC_OPERATIONS
             topics.append(topic)
             limit -= len(page)
             if is_cut:

@@ -1,4 +1,4 @@
-"""DescribeConfigs and both forms of AlterConfigs, for topics and brokers, without a restart."""
+"""Both forms of AlterConfigs, for topics and brokers, without a restart."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,98 +6,23 @@ from functools import partial
 from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.describe_configs import is_for_all_brokers, topic_named, unsupported
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
-from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name
-from seglog.broker.storage.topic_catalog import CatalogTopic
+from seglog.broker.storage.layout import INTERNAL_TOPICS
 from seglog.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ValueType
-from seglog.config.describe import DescribedConfig, describe_broker, describe_topic
+from seglog.config.describe import describe_broker, describe_topic
 from seglog.protocol.api import (
     AlterConfigResource,
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterConfigsResult,
     ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSynonym,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
-from seglog.protocol.types import AlterConfigOperation, ConfigResourceType, ConfigSource
+from seglog.protocol.types import AlterConfigOperation, ConfigResourceType
 
 _COMPACT_ONLY: Final = frozenset({"compact"})
-
-
-class DescribeConfigsOperation:
-    """Answers describe-configs requests."""
-
-    __slots__ = ("_services",)
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def handle(
-        self, request: DescribeConfigsRequest, _context: RequestContext
-    ) -> DescribeConfigsResponse:
-        """Describe every resource; each has its own result."""
-        return DescribeConfigsResponse(
-            [self._describe(resource, request) for resource in request.resources]
-        )
-
-    def _describe(
-        self, resource: ConfigResource, request: DescribeConfigsRequest
-    ) -> DescribeConfigsResult:
-        result = DescribeConfigsResult(resource.resource_type, resource.name)
-        try:
-            described = self._settings_of(resource)
-        except (SeglogError, ConfigError) as error:
-            result.error, result.error_message = describe_error(error)
-            return result
-        wanted = None if resource.keys is None else set(resource.keys)
-        result.entries = [
-            config_entry(
-                setting,
-                with_synonyms=request.include_synonyms,
-                with_documentation=request.include_documentation,
-            )
-            for setting in described
-            if wanted is None or setting.name in wanted
-        ]
-        return result
-
-    def _settings_of(self, resource: ConfigResource) -> list[DescribedConfig]:
-        config = self._services.config
-        if resource.resource_type == ConfigResourceType.TOPIC:
-            return describe_topic(config, _topic_named(self._services, resource.name).configs)
-        if resource.resource_type == ConfigResourceType.BROKER:
-            if _is_for_all_brokers(self._services, resource.name):
-                names = config.dynamic_defaults
-                return [entry for entry in describe_broker(config) if entry.name in names]
-            return describe_broker(config)
-        raise _unsupported(resource.resource_type)
-
-
-def config_entry(
-    setting: DescribedConfig, *, with_synonyms: bool = False, with_documentation: bool = False
-) -> ConfigEntry:
-    """One setting as a response carries it."""
-    synonyms = setting.synonyms if with_synonyms else ()
-    return ConfigEntry(
-        setting.name,
-        setting.value,
-        ConfigSource(setting.source),
-        setting.is_read_only,
-        setting.is_sensitive,
-        setting.value_type.value,
-        setting.documentation if with_documentation else None,
-        [
-            ConfigSynonym(synonym.name, synonym.value, ConfigSource(synonym.source))
-            for synonym in synonyms
-        ],
-    )
 
 
 class AlterConfigsOperation:
@@ -138,11 +63,11 @@ class AlterConfigsOperation:
         elif resource.resource_type == ConfigResourceType.BROKER:
             await self._alter_broker(resource, validate_only=validate_only)
         else:
-            raise _unsupported(resource.resource_type)
+            raise unsupported(resource.resource_type)
 
     async def _alter_topic(self, resource: AlterConfigResource, *, validate_only: bool) -> None:
         services = self._services
-        topic = _topic_named(services, resource.name)
+        topic = topic_named(services, resource.name)
         effective = {
             setting.name: setting.value
             for setting in describe_topic(services.config, topic.configs)
@@ -162,7 +87,7 @@ class AlterConfigsOperation:
     async def _alter_broker(self, resource: AlterConfigResource, *, validate_only: bool) -> None:
         services = self._services
         config = services.config
-        for_all = _is_for_all_brokers(services, resource.name)
+        for_all = is_for_all_brokers(services, resource.name)
         current = config.dynamic_defaults if for_all else config.dynamic
         effective = {setting.name: setting.value for setting in describe_broker(config)}
         wanted = _changed(current, resource, BROKER_KEYS, effective)
@@ -185,32 +110,6 @@ class AlterConfigsOperation:
 
 def _key_of(resource: AlterConfigResource) -> tuple[int, str]:
     return (int(resource.resource_type), resource.name)
-
-
-def _topic_named(services: Services, name: str) -> CatalogTopic:
-    check_topic_name(name)
-    topic = services.catalog.get(name)
-    if topic is None:
-        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-    return topic
-
-
-def _is_for_all_brokers(services: Services, name: str) -> bool:
-    """Whether a broker resource means the defaults of all brokers; otherwise it is this one."""
-    if name in ("", str(services.node_id)):
-        return name == ""
-    raise RequestError(
-        ErrorCode.INVALID_REQUEST,
-        f"broker {name!r} is not this one: allowed are {services.node_id} and ''",
-    )
-
-
-def _unsupported(resource_type: int) -> RequestError:
-    return RequestError(
-        ErrorCode.INVALID_REQUEST,
-        f"configurations of resource type {int(resource_type)} are not kept here: "
-        "allowed are 2 (topic) and 4 (broker)",
-    )
 
 
 def _changed(

@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.permissions import ALL_GROUP_OPERATIONS
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group import ClassicGroup
@@ -31,10 +32,6 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 
 GROUP_TYPE: Final = "classic"
-
-_READ, _DELETE, _DESCRIBE = 3, 6, 8
-ALL_GROUP_OPERATIONS: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
-"""Without access control everyone may do everything; numbers of Kafka's ACL operations."""
 
 
 class FindCoordinatorOperation:
@@ -108,12 +105,12 @@ class DescribeGroupsOperation:
     def handle(
         self, request: DescribeGroupsRequest, _context: RequestContext
     ) -> DescribeGroupsResponse:
-        """Describe every group; one that does not exist is "Dead"."""
+        """Describe every group, once however often it is named; a missing one is "Dead"."""
         operations = AUTHORIZED_OPERATIONS_NOT_REQUESTED
         if request.include_authorized_operations:
             operations = ALL_GROUP_OPERATIONS
         return DescribeGroupsResponse(
-            [self._describe(group_id, operations) for group_id in request.group_ids]
+            [self._describe(each, operations) for each in dict.fromkeys(request.group_ids)]
         )
 
     def _describe(self, group_id: str, operations: int) -> GroupDescription:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from seglog.broker.api.services import Services
 from seglog.broker.api.topics import TopicChanges
 from seglog.broker.errors import describe_error
@@ -87,14 +88,24 @@ class MetadataOperation:
         if request.topics is None and not request.topic_ids:
             topics = [self._topic(topic) for topic in services.catalog.topics()]
         else:
-            topics = [self.describe_topic(name, failures) for name in request.topics or ()]
-            topics += [self._topic_by_id(topic_id) for topic_id in request.topic_ids]
-        return MetadataResponse(
+            # A topic that is named again and again is described once, as by Kafka: a small request
+            # may not ask for a response that keeps the broker busy for minutes.
+            names, ids = dict.fromkeys(request.topics or ()), dict.fromkeys(request.topic_ids)
+            topics = [self.describe_topic(name, failures) for name in names]
+            topics += [self._topic_by_id(topic_id) for topic_id in ids]
+        response = MetadataResponse(
             [this_broker(services, context)],
             services.cluster_id,
             node_id,
             topics,
         )
+        if request.include_cluster_authorized_operations:
+            response.authorized_operations = ALL_CLUSTER_OPERATIONS
+        if request.include_topic_authorized_operations:
+            for topic in topics:
+                if not topic.error:
+                    topic.authorized_operations = ALL_TOPIC_OPERATIONS
+        return response
 
     def describe_topic(self, name: str, failures: _Failures = _NOTHING) -> TopicMetadata:
         """One topic; ``failures`` says of names why they could not be created."""

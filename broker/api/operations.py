@@ -6,8 +6,9 @@ from seglog.broker.api.cluster import (
     DescribeTopicPartitionsOperation,
     OffsetForLeaderEpochOperation,
 )
-from seglog.broker.api.configs import AlterConfigsOperation, DescribeConfigsOperation
+from seglog.broker.api.configs import AlterConfigsOperation
 from seglog.broker.api.delete_records import DeleteRecordsOperation
+from seglog.broker.api.describe_configs import DescribeConfigsOperation
 from seglog.broker.api.fetch import FetchOperation
 from seglog.broker.api.handlers import Handlers
 from seglog.broker.api.housekeeping import (

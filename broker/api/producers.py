@@ -66,7 +66,9 @@ class DescribeProducersOperation:
         self, request: DescribeProducersRequest, _context: RequestContext
     ) -> DescribeProducersResponse:
         """What each partition remembers of its producers, by id."""
-        return DescribeProducersResponse([self._describe(*place) for place in request.partitions])
+        return DescribeProducersResponse(
+            [self._describe(*place) for place in dict.fromkeys(request.partitions)]
+        )
 
     def _describe(self, topic: str, number: int) -> DescribeProducersResult:
         try:

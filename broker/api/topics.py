@@ -8,8 +8,8 @@ is done. What blocks runs in a worker.
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeVar
 
-from seglog.broker.api.configs import config_entry
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.describe_configs import config_entry
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.storage.errors import StorageError

@@ -110,7 +110,7 @@ class DescribeTransactionsOperation:
     ) -> DescribeTransactionsResponse:
         """Describe every transactional id; each has its own result."""
         return DescribeTransactionsResponse(
-            [self._describe(each) for each in request.transactional_ids]
+            [self._describe(each) for each in dict.fromkeys(request.transactional_ids)]
         )
 
     def _describe(self, transactional_id: str) -> TransactionDescription:

@@ -45,8 +45,17 @@ class OffsetLookups:
         What an open transaction has stored is not seen. Who requires stable offsets is told to ask
         again where one is about to be replaced.
         """
+        # Everything of a group is told once, however often it is asked for.
+        whole: dict[str, OffsetFetchGroup] = {}
+        for asked in request.groups:
+            if asked.partitions is None:
+                whole.setdefault(asked.group_id, asked)
         return OffsetFetchResponse(
-            [self._fetch(asked, request.require_stable) for asked in request.groups]
+            [
+                self._fetch(asked, request.require_stable)
+                for asked in request.groups
+                if asked.partitions is not None or whole[asked.group_id] is asked
+            ]
         )
 
     def _fetch(self, asked: OffsetFetchGroup, require_stable: bool) -> OffsetFetchGroupResult:

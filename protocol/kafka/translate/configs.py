@@ -54,6 +54,9 @@ def write_describe(
     response: api.DescribeConfigsResponse, _version: int
 ) -> describe_configs.DescribeConfigsResponse:
     """Types become numbers; types and documentation are dropped below version 3."""
+    # Thousands of topics may share one list of entries.
+    entries = {id(result.entries): result.entries for result in response.resources}
+    written = {key: [_write_entry(entry) for entry in each] for key, each in entries.items()}
     return describe_configs.DescribeConfigsResponse(
         throttle_time_ms=response.throttle_time_ms,
         results=[
@@ -62,7 +65,7 @@ def write_describe(
                 error_message=result.error_message,
                 resource_type=result.resource_type,
                 resource_name=result.name,
-                configs=[_write_entry(entry) for entry in result.entries],
+                configs=written[id(result.entries)],
             )
             for result in response.resources
         ],

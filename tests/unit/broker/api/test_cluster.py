@@ -15,6 +15,8 @@ async def test_cluster_is_this_broker_as_the_listener_reaches_it(broker: BrokerP
     assert response.cluster_id == broker.services.cluster_id
     response = await broker.ask(DescribeClusterRequest(endpoint_type=2))
     assert response.error == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    response = await broker.ask(DescribeClusterRequest(include_authorized_operations=True))
+    assert response.authorized_operations == 8096
 
 
 async def test_pages_of_topics_meet_without_gap_or_overlap(broker: BrokerParts) -> None:
@@ -35,6 +37,14 @@ async def test_pages_of_topics_meet_without_gap_or_overlap(broker: BrokerParts) 
     assert found == expected
     response = await broker.ask(DescribeTopicPartitionsRequest(["ghost", "a"]))
     assert [(topic.name, topic.error) for topic in response.topics] == [("a", 0), ("ghost", 3)]
+    assert [topic.authorized_operations for topic in response.topics] == [3576, -(2**31)]
+
+
+async def test_a_page_leads_to_itself(broker: BrokerParts) -> None:
+    await broker.create_topic("a", 3)
+    response = await broker.ask(DescribeTopicPartitionsRequest(["a"], 2, ("a", -1)))
+    assert [topic.error for topic in response.topics] == [ErrorCode.INVALID_REQUEST]
+    assert response.next_cursor is None
 
 
 async def test_end_of_an_epoch_is_found(broker: BrokerParts) -> None:

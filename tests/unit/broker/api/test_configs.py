@@ -191,3 +191,34 @@ async def test_committed_offsets_go_by_age_where_their_topic_is_not_compacted(
     assert await alter(broker, TOPIC, name, other) == ErrorCode.NONE
     assert broker.log(name, 0).config.cleanup_policy == {"compact"}
     assert broker.log(name, 0).config.segment_bytes == 1_048_576
+
+
+async def test_a_resource_named_again_and_again_is_described_as_often(broker: BrokerParts) -> None:
+    """All keys that were asked for are told, once each."""
+    await broker.create_topic("t")
+    resources = [
+        ConfigResource(TOPIC, "t", ["retention.ms"]),
+        ConfigResource(BROKER, "0", ["log.dirs"]),
+        ConfigResource(TOPIC, "t", ["segment.ms", "retention.ms"]),
+        ConfigResource(BROKER, "0", None),
+    ]
+    topic, this_broker = (await broker.ask(DescribeConfigsRequest(resources * 100))).resources
+    assert sorted(entry.name for entry in topic.entries) == ["retention.ms", "segment.ms"]
+    assert len(this_broker.entries) > 100
+
+
+async def test_many_topics_with_their_own_settings_look_alike(broker: BrokerParts) -> None:
+    """Those with the same settings are described once, with others as what they are."""
+    names = [f"t{number}" for number in range(120)]
+    for number, name in enumerate(names):
+        own = {"retention.ms": str(1000 * (number % 3))} if number % 3 else {}
+        await broker.create_topic(name, configs=own)
+    request = DescribeConfigsRequest([ConfigResource(TOPIC, name) for name in [*names, "ghost"]])
+    *found, ghost = (await broker.ask(request)).resources
+    assert ghost.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    values = []
+    for result in found:
+        (value,) = [entry.value for entry in result.entries if entry.name == "retention.ms"]
+        values.append(value)
+    assert [result.name for result in found] == names
+    assert values == ["604800000", "1000", "2000"] * 40

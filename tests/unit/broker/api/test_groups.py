@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.api.groups import ALL_GROUP_OPERATIONS
+from seglog.broker.api.permissions import ALL_GROUP_OPERATIONS
 from seglog.protocol.api import (
     CoordinatorType,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
+    OffsetFetchGroup,
+    OffsetFetchPartition,
+    OffsetFetchRequest,
 )
 from seglog.protocol.errors import ErrorCode
 from support.group_broker import GroupBroker
@@ -85,3 +88,17 @@ async def test_assignments_of_a_moving_group_are_shown(groups: GroupBroker) -> N
     moving = await groups.describe("g")
     assert (moving.state, moving.protocol_name) == ("PreparingRebalance", "")
     assert [member.assignment for member in moving.members] == [b"", b""]
+
+
+async def test_a_group_named_again_and_again_is_described_as_often(groups: GroupBroker) -> None:
+    """Members and offsets of large groups are many times larger than the name."""
+    described = await groups.ask(DescribeGroupsRequest(["g", "o", "g"] * 1000))
+    assert [each.group_id for each in described.groups] == ["g", "o"]
+    one = OffsetFetchGroup("o", [OffsetFetchPartition("t", 0)])
+    asked = [one, *(OffsetFetchGroup(name) for name in ["o", "g"] * 1000)]
+    fetched = (await groups.ask(OffsetFetchRequest(asked))).groups
+    assert [(each.group_id, len(each.partitions)) for each in fetched] == [
+        ("o", 1),
+        ("o", 1),
+        ("g", 0),
+    ]

@@ -2,7 +2,13 @@
 
 import pytest
 
-from seglog.protocol.api import FetchPartition, FetchRequest, MetadataRequest, TopicMetadata
+from seglog.protocol.api import (
+    AUTHORIZED_OPERATIONS_NOT_REQUESTED,
+    FetchPartition,
+    FetchRequest,
+    MetadataRequest,
+    TopicMetadata,
+)
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import CONTEXT, BrokerParts
 
@@ -36,6 +42,34 @@ async def test_null_means_all_topics_and_an_empty_list_none(broker: BrokerParts)
     await broker.create_topic("b")
     assert set(await topics_of(broker, MetadataRequest())) == {"a", "b"}
     assert await topics_of(broker, MetadataRequest([])) == {}
+
+
+async def test_a_topic_named_again_and_again_is_described_as_often(broker: BrokerParts) -> None:
+    """A request of some kilobytes would ask for a response of gigabytes; Kafka says it once."""
+    topic_id = await broker.create_topic("a", 3)
+    request = MetadataRequest(["a", "b", "a"] * 1000, [topic_id] * 1000)
+    response = await broker.ask(request)
+    assert [topic.name for topic in response.topics] == ["a", "b", "a"]
+
+
+async def test_who_asks_what_it_may_do_is_told_nothing(broker: BrokerParts) -> None:
+    """KIP-430: without access control it is everything, in the bits that Kafka answers with."""
+    await broker.create_topic("a")
+    plain = await broker.ask(MetadataRequest())
+    assert plain.authorized_operations == AUTHORIZED_OPERATIONS_NOT_REQUESTED
+    assert plain.topics[0].authorized_operations == AUTHORIZED_OPERATIONS_NOT_REQUESTED
+    asked = await broker.ask(
+        MetadataRequest(
+            ["a", "ghost"],
+            include_cluster_authorized_operations=True,
+            include_topic_authorized_operations=True,
+        )
+    )
+    assert asked.authorized_operations == 8096
+    assert [topic.authorized_operations for topic in asked.topics] == [
+        3576,
+        AUTHORIZED_OPERATIONS_NOT_REQUESTED,
+    ]
 
 
 async def test_topics_are_found_by_id(broker: BrokerParts) -> None:
