@@ -1,36 +1,26 @@
 """The producer's buffer: records waiting in batches, a queue for each partition. No I/O.
 
 Any thread appends, under one lock that is held for a few instructions. The loop's thread takes
-batches out. A batch stays in its queue until its outcome is known. Those under way are the oldest
-ones of their queue, and after a failure no more leave until all of them have ended: that is what
-keeps the order of a partition through every retry.
+batches out. A batch stays in its queue until its outcome is known.
 """
 
 import itertools
 import operator
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from seglog.clients.config import ProducerConfig
 from seglog.clients.errors import ClientClosedError, ConfigurationError, RecordTooLargeError
 from seglog.clients.producer.batch import Outcome, ProducerBatch
 from seglog.clients.producer.futures import BulkDelivery
+from seglog.clients.producer.partition_queue import PartitionQueue
 from seglog.clients.producer.partitioner import StickyPartitioner, partition_for_key
 from seglog.clients.producer.records import BulkItem, RecordFields, measured_item
 from seglog.protocol.records.batch import HEADER_BYTES
 from seglog.protocol.types import NO_SEQUENCE, TopicPartition
 from seglog.protocol.wording import count_text
-
-CONFIRMED_S: Final = 1.0
-"""How long after an acknowledgement batches of a partition follow each other without waiting.
-
-The first one after a pause travels alone: a broker that has forgotten the producer takes whatever
-comes first, which must not be the second because the first has failed.
-"""
-_NEVER: Final = float("inf")
 
 
 class Target(NamedTuple):
@@ -47,37 +37,6 @@ class Progress(Enum):
     DONE = 1
     NO_ROOM = 2
     PAUSE = 3
-
-
-class PartitionQueue:
-    """The batches of one partition, oldest first.
-
-    ``in_flight`` counts the requests with a batch of it, also where the batch was given up
-    meanwhile: the broker may still be storing it. With ``must_drain`` nothing more leaves until
-    that is 0. At ``confirmed_at_s`` the newest batch was acknowledged, if nothing failed since.
-    """
-
-    __slots__ = (
-        "batches",
-        "confirmed_at_s",
-        "in_flight",
-        "must_drain",
-        "partition",
-        "retry_at_s",
-    )
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.batches: deque[ProducerBatch] = deque()
-        self.confirmed_at_s = -_NEVER
-        self.in_flight = 0
-        self.must_drain = False
-        self.retry_at_s = 0.0
-
-    @property
-    def upcoming(self) -> ProducerBatch | None:
-        """The next batch to leave, or to leave again."""
-        return next((batch for batch in self.batches if not batch.is_in_flight), None)
 
 
 class TopicQueues:
@@ -308,29 +267,18 @@ class RecordAccumulator:
         return batches
 
     def ready(self, now_s: float) -> tuple[list[PartitionQueue], float]:
-        """Queues of which a batch may leave, oldest first, and when to look again at the latest.
-
-        Behind a batch under way only a full one leaves: what is small grows meanwhile.
-        """
+        """Queues of which a batch may leave, oldest first, and when to look again at the latest."""
         ready: list[tuple[float, PartitionQueue]] = []
-        look_again_at_s = _NEVER
+        look_again_at_s = float("inf")
         with self._lock:
             is_urgent = self._is_closed or not self.has_room
             for queue in self._active.values():
                 # Batches are queued in the order of their deadlines.
                 look_again_at_s = min(look_again_at_s, queue.batches[0].deadline_s)
-                batch = queue.upcoming
-                if batch is None or queue.in_flight >= self._in_flight_max:
+                departure = queue.next_departure(now_s, self._in_flight_max, is_urgent=is_urgent)
+                if departure is None:
                     continue
-                if queue.in_flight and (
-                    queue.must_drain
-                    or batch.is_filling
-                    or now_s > queue.confirmed_at_s + CONFIRMED_S
-                ):
-                    continue
-                at_s = queue.retry_at_s
-                if batch.is_filling and not is_urgent:
-                    at_s = max(at_s, batch.ready_at_s)
+                batch, at_s = departure
                 if at_s <= now_s:
                     ready.append((batch.deadline_s, queue))
                 else:
@@ -341,12 +289,7 @@ class RecordAccumulator:
     def take(self, queue: PartitionQueue) -> ProducerBatch:
         """The next batch of a ready queue; it stays where it is, closed to further records."""
         with self._lock:
-            batch = queue.upcoming
-            assert batch is not None, queue.partition
-            queue.in_flight += 1
-            batch.is_in_flight = True
-            batch.is_filling = False
-        return batch
+            return queue.take()
 
     def release(
         self,
@@ -361,17 +304,7 @@ class RecordAccumulator:
         If the batch has to leave again, or if ``must_drain``, all others under way end before.
         """
         with self._lock:
-            queue.in_flight -= 1
-            batch.is_in_flight = False
-            queue.retry_at_s = max(queue.retry_at_s, retry_at_s)
-            if batch.is_done and batch.error is None:
-                queue.confirmed_at_s = self._clock()
-            else:
-                queue.confirmed_at_s = -_NEVER
-            if must_drain or not batch.is_done:
-                queue.must_drain = True
-            if not queue.in_flight:
-                queue.must_drain = False
+            queue.release(batch, self._clock(), retry_at_s, must_drain=must_drain)
 
     def numbered(self, queue: PartitionQueue) -> list[ProducerBatch]:
         """The batches of a queue that have sequence numbers, in order."""
@@ -402,13 +335,8 @@ class RecordAccumulator:
     def _remove(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         with self._lock:
             queue = self._active.get(batch.partition)
-            if queue is None or batch not in queue.batches:
+            if queue is None or not queue.replace(batch, parts):
                 return
-            place = queue.batches.index(batch)
-            del queue.batches[place]
-            for part in reversed(parts):
-                queue.batches.insert(place, part)
-            batch.is_filling = False
             if not queue.batches:
                 del self._active[batch.partition]
             self._buffered_bytes -= batch.size_bytes - HEADER_BYTES

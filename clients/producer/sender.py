@@ -20,10 +20,11 @@ from seglog.clients.errors import (
     InvalidRecordError,
     broker_error,
 )
-from seglog.clients.producer.accumulator import PartitionQueue, RecordAccumulator
+from seglog.clients.producer.accumulator import RecordAccumulator
 from seglog.clients.producer.batch import Outcome, ProducerBatch
 from seglog.clients.producer.encoding import divide, encode, renumber
 from seglog.clients.producer.identity import SEQUENCE_ERRORS, ProducerIdentity, Verdict
+from seglog.clients.producer.partition_queue import PartitionQueue
 from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     InitProducerIdRequest,
