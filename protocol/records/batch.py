@@ -201,10 +201,6 @@ class RecordBatch:
     def __repr__(self) -> str:
         return f"RecordBatch({self.header})"
 
-    def is_valid(self) -> bool:
-        """Whether the checksum is right."""
-        return self.header.crc == crc32c(self.view[ATTRIBUTES_POSITION:])
-
     def check(self) -> None:
         """Raise RecordError(CORRUPT_MESSAGE) unless the checksum is right."""
         computed = crc32c(self.view[ATTRIBUTES_POSITION:])

@@ -14,8 +14,6 @@ from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.types import NO_LEADER_EPOCH, NO_SEQUENCE
 
-MARKER_BYTES: Final = 78
-
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
 
