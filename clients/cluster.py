@@ -55,7 +55,9 @@ class Cluster:
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
         self.config = config
         self.topics: Mapping[str, KnownTopic] = MappingProxyType({})
-        self.tasks = TaskSet()
+        self.tasks = TaskSet(self.fail)
+        self.failure = ""
+        """Why the client cannot go on, if that is so."""
         self._bootstrap = parse_addresses(servers)
         self._brokers: dict[int, Address] = {}
         self._slots: dict[Address, ConnectionSlot] = {}
@@ -63,6 +65,8 @@ class Cluster:
         self._watched: set[str] = set()
         self._finding: dict[str, asyncio.Lock] = {}
         self._listeners: list[Callable[[], object]] = []
+        self._failure_listeners: list[Callable[[], object]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.learned = 0
         """How many times brokers have said what there is."""
         self._refresh_due = asyncio.Event()
@@ -79,12 +83,14 @@ class Cluster:
         """
         if self._is_closed:
             raise ClientClosedError("the client is closed")
+        self.check_loop()
         if self._is_started:
             return
+        self._loop = asyncio.get_running_loop()
         timeout_s = self.config.request_timeout_ms / 1000
         self._learn(await self._ask_anyone(MetadataRequest(topics=[]), timeout_s), None)
         self._is_started = True
-        self.tasks.spawn(self._refresh_forever(), "seglog-metadata")
+        self.tasks.spawn(self._refresh_forever(), "seglog-metadata", is_vital=True)
 
     async def close(self) -> None:
         """Close the connections and end the background tasks; idempotent."""
@@ -92,6 +98,27 @@ class Cluster:
         for slot in self._slots.values():
             slot.close("the client is closed")
         await self.tasks.cancel_all()
+
+    def check_loop(self) -> None:
+        """Refuse to work on any other loop than that of ``start``: one would wait for ever.
+
+        Raises:
+            ClientError: this is another one.
+        """
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            state = "closed" if self._loop.is_closed() else "another one"
+            raise ClientError(
+                f"the event loop on which the client was started is {state}; a client belongs to "
+                "one loop: make one on each"
+            )
+
+    def fail(self, reason: str) -> None:
+        """Something without which the client cannot go on has ended."""
+        if self._is_closed or self.failure:
+            return
+        self.failure = f"the client has failed: {reason}"
+        for listener in self._failure_listeners:
+            listener()
 
     def warn(self, message: str, *values: object) -> None:
         """Log a trouble that goes on by itself; all troubles of a client share one limit."""
@@ -158,6 +185,7 @@ class Cluster:
         return await self._connect(self._slot(address), timeout_s)
 
     async def _connect(self, slot: ConnectionSlot, timeout_s: float) -> BrokerConnection:
+        self.check_loop()
         try:
             async with asyncio.timeout(timeout_s):
                 return await slot.get()
@@ -198,6 +226,10 @@ class Cluster:
         """Call ``listener`` whenever the metadata has changed or been confirmed."""
         self._listeners.append(listener)
 
+    def add_failure_listener(self, listener: Callable[[], object]) -> None:
+        """Call ``listener`` when the client cannot go on; ``failure`` says why."""
+        self._failure_listeners.append(listener)
+
     def leader_of(self, partition: TopicPartition) -> int | None:
         """Id of the broker that leads a partition, None while that is not known."""
         topic = self.topics.get(partition.topic)
@@ -229,6 +261,7 @@ class Cluster:
         """
         if (known := self.topics.get(name)) is not None:
             return known
+        self.check_loop()
         lock = self._finding.setdefault(name, asyncio.Lock())
         last_error: list[ClientError] = []
         try:

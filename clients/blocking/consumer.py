@@ -262,7 +262,11 @@ class Consumer(BlockingClient[AsyncConsumer]):
         self._call(self._twin.seek(partition, start))
 
     def position(self, partition: PartitionLike) -> int:
-        """The offset of the next record that this consumer will give out of a partition."""
+        """The offset of the next record that this consumer will give out of a partition.
+
+        Raises:
+            NoCommittedOffsetError: the group has none, and ``offset_reset`` is "error".
+        """
         return self._call(self._twin.position(partition))
 
     def offsets_for_times(

@@ -15,6 +15,7 @@ from seglog.clients.errors import ClientClosedError, ClientError
 
 _STOP_TIMEOUT_S: Final = 5.0
 _SIGNAL_CHECK_S: Final = 0.5
+_CLOSED_MEANWHILE: Final = "the client was closed meanwhile"
 _ResultT = TypeVar("_ResultT")
 
 
@@ -40,13 +41,34 @@ class LoopThread:
                 forked from.
         """
         self.admit(work)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return _result_of(future)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:  # The loop was closed since ``admit``.
+            work.close()
+            raise ClientClosedError(_CLOSED_MEANWHILE) from error
+        try:
+            return self._result_of(future)
         except CancelledError as error:
-            raise ClientClosedError("the client was closed meanwhile") from error
+            raise ClientClosedError(_CLOSED_MEANWHILE) from error
         finally:
             future.cancel()
+
+    def _result_of(self, future: "Future[_ResultT]") -> _ResultT:
+        """The result, whenever it comes.
+
+        Without a time limit Ctrl-C can get lost for as long as nothing else happens: the signal
+        arrives after the interpreter has looked for one and before the thread sleeps on the
+        future's lock.
+        """
+        while True:
+            try:
+                return future.result(_SIGNAL_CHECK_S)
+            except TimeoutError as error:
+                if future.done():
+                    return future.result()  # the work itself may have failed with a timeout
+                if not self._thread.is_alive():
+                    # Handed over while the loop ended: nobody has taken it up.
+                    raise ClientClosedError(_CLOSED_MEANWHILE) from error
 
     def admit(self, work: Coroutine[Any, Any, Any]) -> None:
         """Raise what ``call`` would, before anything is done; ``work`` is closed then."""
@@ -98,6 +120,7 @@ class LoopThread:
         try:
             self._loop.run_forever()
         finally:
+            self._is_stopped = True
             tasks = asyncio.all_tasks(self._loop)
             for task in tasks:
                 task.cancel()
@@ -105,20 +128,6 @@ class LoopThread:
                 self._loop.run_until_complete(asyncio.wait(tasks))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
-
-
-def _result_of(future: "Future[_ResultT]") -> _ResultT:
-    """The result, whenever it comes.
-
-    Without a time limit Ctrl-C can get lost for as long as nothing else happens: the signal arrives
-    after the interpreter has looked for one and before the thread sleeps on the future's lock.
-    """
-    while True:
-        try:
-            return future.result(_SIGNAL_CHECK_S)
-        except TimeoutError:
-            if future.done():
-                return future.result()  # the work itself may have failed with a timeout
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

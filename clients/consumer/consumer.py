@@ -1,5 +1,6 @@
 """``AsyncConsumer``: reads records in order, from wherever one likes, alone or in a group."""
 
+import copy
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Final, Self
@@ -233,9 +234,15 @@ class AsyncConsumer(ConsumerCore):
         fetcher.wake()
 
     async def position(self, partition: PartitionLike) -> int:
-        """The offset of the next record that this consumer will give out of a partition."""
+        """The offset of the next record that this consumer will give out of a partition.
+
+        Raises:
+            NoCommittedOffsetError: the group has none, and ``offset_reset`` is "error".
+        """
         state = self._started().state_of(partition)
         while state.place is not None:
+            if state.is_halted and state.halted_by is not None:
+                raise copy.copy(state.halted_by)
             self._arrived.clear()
             await self._arrived.wait()
             self._started()

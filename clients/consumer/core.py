@@ -88,12 +88,14 @@ class ConsumerCore:
             self._partitions = PartitionSet(self.config, self.cluster, fetcher, self.stream)
             self._partitions.stops_at_end = self._stop_at_end
             self.cluster.add_listener(self._follow_topics)
-            self.cluster.tasks.spawn(fetcher.run(), "seglog-fetcher")
+            self.cluster.add_failure_listener(self._arrived.set)
+            self.cluster.tasks.spawn(fetcher.run(), "seglog-fetcher", is_vital=True)
             await self._begin()
         return self
 
     async def shut(self, timeout_s: float, *, is_done: bool) -> None:
         """Close; ``is_done`` says whether the application has done with all that it was given."""
+        self.cluster.check_loop()
         self._is_closed = True
         self._arrived.set()
         if self._is_collecting:
@@ -155,6 +157,7 @@ class ConsumerCore:
     async def wait_for_data(self) -> bool:
         """Wait until there is something to load or to be done; False when the end is reached."""
         partitions = self._started()
+        self.cluster.check_loop()
         group = self.group
         while not self.stream.has_chunks:
             self._check_open()
@@ -283,6 +286,8 @@ class ConsumerCore:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClientClosedError("the consumer is closed")
+        if self.cluster.failure:
+            raise ClientClosedError(self.cluster.failure)
 
     def _fetching(self) -> Fetcher:
         self._check_open()

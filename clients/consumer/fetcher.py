@@ -375,6 +375,8 @@ class Fetcher:
     def _halt(self, state: PartitionState, error: ClientError) -> None:
         """Let the reader know of an error behind what it has got; until then nothing is asked."""
         state.is_halted = True
+        state.halted_by = error
+        self._notify()
         self._put(Chunk(state, _NOTHING, None, error))
 
     def _retry_later(self, state: PartitionState) -> None:

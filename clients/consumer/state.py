@@ -27,6 +27,7 @@ class PartitionState:
         "failures",
         "fetch_offset",
         "generation",
+        "halted_by",
         "high_watermark",
         "is_halted",
         "is_in_flight",
@@ -55,6 +56,8 @@ class PartitionState:
         self.buffered_bytes = 0
         self.is_in_flight = False
         self.is_halted = False
+        self.halted_by: ClientError | None = None
+        """What the reader will meet, while halted."""
         self.is_paused = False
         self.doubted_at = UNKNOWN
         """What was known of the cluster when the offset was first called out of range."""

@@ -66,7 +66,7 @@ class GroupSession:
         self._membership: Membership | None = None
         self._commits = OffsetCommits(self._coordinator, Member())
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._tasks = TaskSet()
+        self._tasks = TaskSet(cluster.fail)
         self._polls = 0
         self._timeout_s = config.request_timeout_ms / 1000
 
@@ -83,10 +83,12 @@ class GroupSession:
         )
         self._commits = OffsetCommits(self._coordinator, membership)
         heartbeats = Heartbeats(self._config, self._coordinator, membership, self)
-        self._tasks.spawn(membership.run(), "seglog-group")
-        self._tasks.spawn(heartbeats.run(), "seglog-heartbeats")
+        self._tasks.spawn(membership.run(), "seglog-group", is_vital=True)
+        self._tasks.spawn(heartbeats.run(), "seglog-heartbeats", is_vital=True)
         if isinstance(wanted, re.Pattern):
-            self._tasks.spawn(self._follow_pattern(topics, membership), "seglog-topics")
+            self._tasks.spawn(
+                self._follow_pattern(topics, membership), "seglog-topics", is_vital=True
+            )
         self._commit_regularly()
 
     async def resume(self, partitions: Collection[TopicPartition]) -> None:
@@ -204,7 +206,7 @@ class GroupSession:
 
     def _commit_regularly(self) -> None:
         if self._config.auto_commit:
-            self._tasks.spawn(self._keep_committing(), "seglog-commit")
+            self._tasks.spawn(self._keep_committing(), "seglog-commit", is_vital=True)
 
     async def _keep_committing(self) -> None:
         while True:

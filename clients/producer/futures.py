@@ -251,6 +251,21 @@ def _user_callback(callback: Callable[[_FutureT], object], future: _FutureT) -> 
         except RuntimeError:
             callback(future)
         else:
-            loop.call_soon(callback, future)
+            loop.call_soon(_shielded(callback) if is_waiting_forbidden() else callback, future)
+
+    return run
+
+
+def _shielded(callback: Callable[[_FutureT], object]) -> Callable[[_FutureT], None]:
+    def run(future: _FutureT) -> None:
+        try:
+            callback(future)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Let out, these end the loop of a blocking client, whose thread is not the program's:
+            # nobody exits, and everything that is still to be sent waits for ever.
+            message = "a callback wants the program to end: it cannot do that from here"
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": message, "exception": error}
+            )
 
     return run

@@ -105,8 +105,8 @@ class AsyncProducer(TransactionalSteps):
                 None if self._transactions is None else self._transactions.progress,
             )
             self.cluster.add_listener(self._sender.wake)
-            sending = self.cluster.tasks.spawn(self._sender.run(), "seglog-sender")
-            sending.add_done_callback(self._sending_ended)
+            self.cluster.add_failure_listener(self._fail)
+            self.cluster.tasks.spawn(self._sender.run(), "seglog-sender", is_vital=True)
         return self
 
     async def __aenter__(self) -> Self:
@@ -158,6 +158,7 @@ class AsyncProducer(TransactionalSteps):
         """
         record, size = measured_record(key, value, timestamp_ms, headers, time.time_ns)
         target = self.known_target(topic, partition) or await self.find_target(topic, partition)
+        self.cluster.check_loop()
         placed = self.accumulator.append(target, record, size)
         if placed is None:
             deadline_s = time.monotonic() + self.config.max_block_ms / 1000
@@ -210,6 +211,7 @@ class AsyncProducer(TransactionalSteps):
             What ``send`` raises, and what ``records`` raises; what was taken before is sent.
         """
         target = self.known_target(topic, partition) or await self.find_target(topic, partition)
+        self.cluster.check_loop()
         delivery = BulkDelivery()
         try:
             if isinstance(records, AsyncIterable):
@@ -246,6 +248,7 @@ class AsyncProducer(TransactionalSteps):
             FlushTimeoutError: not everything is decided in time.
             ClientError: the first error since the last ``flush`` that nobody has looked at.
         """
+        self.cluster.check_loop()
         batches = self.accumulator.pending()
         self._wake_sender()
         if not await _wait_for(batches, timeout):
@@ -270,22 +273,36 @@ class AsyncProducer(TransactionalSteps):
         Returns:
             How many records were dropped: in the buffer, but never acknowledged.
         """
-        if self._transactions is not None and self._sender is not None and not self._refusal:
-            await self._transactions.abandon(timeout)
-        self.refuse("the producer is closed")
-        self.accumulator.close()
-        batches = self.accumulator.pending()
-        if self._sender is not None:
-            self._sender.wake()
-            await _wait_for(batches, timeout)
-        await self.cluster.close()
+        self.cluster.check_loop()
+        batches: list[ProducerBatch] = []
+        try:
+            if self._transactions is not None and self._sender is not None and not self._refusal:
+                await self._transactions.abandon(timeout)
+            self.refuse("the producer is closed")
+            self.accumulator.close()
+            batches = self.accumulator.pending()
+            if self._sender is not None:
+                self._sender.wake()
+                await _wait_for(batches, timeout)
+        finally:
+            # Who is cancelled here does not wait for records any more, but leaves nothing behind.
+            self.refuse("the producer is closed")
+            self.accumulator.close()
+            await self.cluster.close()
+            self._drop_pending("the producer is closed")
+            dropped = self._dropped_of(batches)
+        return dropped
+
+    def _drop_pending(self, reason: str) -> None:
         for batch in self.accumulator.pending():
             error = ClientClosedError(
                 f"{count_text(batch.record_count, 'record')} for {batch.partition} dropped: "
-                "the producer is closed"
+                f"{reason}"
             )
             batch.mark_error_seen()
             self.accumulator.finish(batch, Outcome(error=error))
+
+    def _dropped_of(self, batches: Iterable[ProducerBatch]) -> int:
         dropped = sum(batch.failed_count for batch in batches)
         if dropped:
             # Not held back by other trouble a moment ago: at the end of a program it is all that
@@ -351,15 +368,13 @@ class AsyncProducer(TransactionalSteps):
         trouble = None if self._sender is None else self._sender.last_trouble
         return BufferFullError(message if trouble is None else f"{message}; last error: {trouble}")
 
-    def _sending_ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is None:
-            return
-        # A bug, or a codec whose package is missing: nobody is left who would time records out.
-        self.refuse(f"the producer has failed: {error!r}")
+    def _fail(self) -> None:
+        """Nobody is left who would time records out: a bug, or the loop has ended under us."""
+        self.refuse(self.cluster.failure)
         self.accumulator.close()
-        for batch in self.accumulator.pending():
-            self.accumulator.finish(batch, Outcome(error=ClientClosedError(self._refusal)))
+        batches = self.accumulator.pending()
+        self._drop_pending(self.cluster.failure)
+        self._dropped_of(batches)
 
     async def _wait_for_room(self, deadline_s: float) -> None:
         loop = asyncio.get_running_loop()

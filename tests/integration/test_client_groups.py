@@ -252,6 +252,8 @@ def test_without_an_offset_the_reset_policy_decides(broker, filled):
     with member(broker, filled, "reset-4", offset_reset="error") as consumer:
         with pytest.raises(NoCommittedOffsetError, match="reset-4") as caught:
             consumer.read(timeout=5)
+        with pytest.raises(NoCommittedOffsetError, match="reset-4"):
+            consumer.position(consumer.assignment[0])
         for partition in consumer.assignment:
             consumer.seek(partition, 9)
         records = []

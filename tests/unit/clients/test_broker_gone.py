@@ -117,6 +117,54 @@ async def test_cancelling_a_send_that_waits_is_honoured_at_once():
         assert await producer.close(0) == 1
 
 
+async def test_cancelling_a_close_is_honoured_at_once_and_leaves_nothing_behind():
+    """C061: neither tasks nor futures that nobody decides any more."""
+    async with FakeBroker() as broker:
+        broker.create("topic")
+        producer = await AsyncProducer(broker.address).start()
+        consumer = await AsyncConsumer(broker.address, {("topic", 0): 0}, group="group").start()
+        await (await producer.send("topic", b"first"))
+        broker.script = lambda _: SILENCE
+        unsent = await producer.send("topic", b"unsent")
+        others = asyncio.all_tasks()
+        for closing in (producer.close(), consumer.close()):
+            task = asyncio.create_task(closing)
+            await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.wait([task], timeout=1)
+            assert task.done()
+        with pytest.raises(ClientClosedError, match="dropped"):
+            await unsent
+        ours = [task for task in others if task.get_name().startswith("seglog")]
+        assert ours
+        assert all(task.done() for task in ours)
+        assert await producer.close() == 0
+        await consumer.close()
+
+
+async def test_clients_whose_tasks_somebody_cancels_say_so_instead_of_waiting():
+    """As the end of ``asyncio.run`` does, and some frameworks after each test."""
+    async with FakeBroker() as broker:
+        broker.create("topic")
+        producer = await AsyncProducer(broker.address, linger_ms=60_000).start()
+        consumer = await AsyncConsumer(broker.address, "topic").start()
+        unsent = await producer.send("topic", b"unsent")
+        reading = asyncio.create_task(consumer.read(timeout=None))
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks():
+            if task.get_name().startswith("seglog"):
+                task.cancel()
+        for work in (unsent, reading):
+            with pytest.raises(ClientClosedError, match="was cancelled, as asyncio"):
+                await asyncio.wait_for(work, 5)
+        with pytest.raises(ClientClosedError, match="was cancelled"):
+            await producer.send("topic", b"more")
+        with pytest.raises(ClientClosedError, match="was cancelled"):
+            await consumer.read()
+        assert await producer.close() == 0
+        await consumer.close()
+
+
 @pytest.mark.parametrize("kind", [AsyncProducer, AsyncConsumer, AsyncAdmin])
 async def test_starting_where_nothing_listens_names_host_and_port(kind):
     """C061: the connect error names host and port."""

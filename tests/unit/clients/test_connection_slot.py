@@ -14,7 +14,7 @@ CONFIG = ClientConfig(connect_timeout_ms=200)
 
 @pytest.fixture
 async def slot(broker):
-    tasks = TaskSet()
+    tasks = TaskSet(lambda reason: None)
     made = ConnectionSlot(Address(broker.host, broker.port), CONFIG, tasks, ConnectionGate())
     yield made
     made.close("the test ends")
@@ -49,7 +49,7 @@ async def test_a_failed_attempt_is_told_to_all_and_the_next_waits(broker, slot):
 
 async def test_slots_of_one_client_take_turns_once_one_has_failed(broker):
     """C063: at most two attempts a second for a client, not for each address."""
-    tasks, gate = TaskSet(), ConnectionGate()
+    tasks, gate = TaskSet(lambda reason: None), ConnectionGate()
     dead = ConnectionSlot(Address("127.0.0.1", 1), CONFIG, tasks, gate)
     alive = ConnectionSlot(Address(broker.host, broker.port), CONFIG, tasks, gate)
     with pytest.raises(BrokerUnreachableError):

@@ -1,5 +1,6 @@
 """The blocking clients: threads, ends, and that they do what their twins do."""
 
+import asyncio
 import gc
 import inspect
 import subprocess
@@ -279,6 +280,50 @@ def test_a_callback_that_waits_for_its_own_client_is_told_instead_of_hanging(thr
         assert producer.send("topic", b"last").result(5).offset == 3
         assert producer.close() == 0
     assert outcome == ["a callback of the client must not wait for the client"] * 5
+
+
+def test_a_callback_that_calls_exit_ends_the_clients_thread(threaded_broker):
+    threaded_broker.create("topic")
+    complaints = []
+    with Producer(threaded_broker.address) as producer:
+        producer._twin._loop.set_exception_handler(lambda _, context: complaints.append(context))
+        producer.send("topic", b"value").add_done_callback(lambda _: sys.exit(3))
+        producer.flush(5)
+        assert producer.send("topic", b"more").result(5).offset == 1
+    (complaint,) = complaints
+    assert isinstance(complaint["exception"], SystemExit)
+
+
+def test_an_async_client_waits_for_ever_on_another_loop(threaded_broker):
+    (log,) = threaded_broker.create("topic")
+    fill(log, numbered(2))
+    address = threaded_broker.address
+    clients = (AsyncProducer(address), AsyncConsumer(address, "topic"), AsyncAdmin(address))
+    producer, consumer, admin = clients
+    with asyncio.Runner() as first:
+        for client in clients:
+            first.run(client.start())
+        for work in (
+            producer.send("topic", b"value"),
+            producer.send_many("topic", [(None, b"value")]),
+            producer.send("unheard of", b"value"),
+            producer.flush(),
+            producer.close(),
+            consumer.read(),
+            anext(aiter(consumer)),
+            consumer.end_offsets(),
+            consumer.close(),
+            admin.list_topics(),
+            admin.start(),
+        ):
+            with asyncio.Runner() as second, pytest.raises(ClientError, match="another one"):
+                second.run(_awaited(work))
+        for client in clients:
+            first.run(client.close())
+
+
+async def _awaited(work):
+    return await work
 
 
 def test_connecting_in_vain_leaves_nothing_behind(threaded_broker):
