@@ -24,7 +24,9 @@ _HOLDER_BYTES_MAX: Final = 300
 _HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _OWNED_BY_DESCRIPTOR: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 """Such a lock meets those of fcntl, but does not end when any descriptor of the file is closed."""
-_WHOLE_FILE: Final = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_ASK_FOR_OWNER: Final[int | None] = getattr(fcntl, "F_OFD_GETLK", None)
+_LOCK_FORMAT: Final = "hhqqi4x"  # struct flock: type, whence, start, length, process
+_WHOLE_FILE: Final = struct.pack(_LOCK_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class DirectoryLock:
@@ -63,7 +65,7 @@ class DirectoryLock:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _HELD:
-                raise LockedError(self.path, self._read_holder()) from error
+                raise LockedError(self.path, _read_holder(self.path)) from error
             # A file system over a network may lock files only; then the file has to do.
 
     def _lock_file(self) -> None:
@@ -75,7 +77,7 @@ class DirectoryLock:
                 fcntl.fcntl(descriptor, _OWNED_BY_DESCRIPTOR, _WHOLE_FILE)
         except OSError as error:
             if error.errno in _HELD:
-                raise LockedError(self.path, self._read_holder()) from error
+                raise LockedError(self.path, _read_holder(self.path)) from error
             raise error_from_os("lock", self.path, error) from error
 
     def _open(self, path: str, flags: int) -> int:
@@ -123,19 +125,57 @@ class DirectoryLock:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise error_from_os("write", self.path, error) from error
 
-    def _read_holder(self) -> str:
-        """Who has written itself into the file; empty if it does not say, or is not there."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return ""
-        try:
-            content = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode("utf-8", "replace")
-        except OSError:
-            return ""
-        finally:
+
+def holder_of(directory: str) -> str | None:
+    """Who runs on a data directory now, empty if the file does not say; None if nobody does.
+
+    The file's lock is only asked about. Where the file, or the system, does not know such locks,
+    that of the directory is tried, shared, and let go at once. No file is changed.
+    """
+    path = f"{directory}/{LOCK_FILE}"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        descriptor = None
+    try:
+        if descriptor is None or _ASK_FOR_OWNER is None:
+            is_held = _is_directory_locked(directory)
+        else:
+            answer = fcntl.fcntl(descriptor, _ASK_FOR_OWNER, _WHOLE_FILE)
+            is_held = struct.unpack(_LOCK_FORMAT, answer)[0] != fcntl.F_UNLCK
+    finally:
+        if descriptor is not None:
             os.close(descriptor)
-        process_id, _, host = content.strip().partition(" ")
-        if not process_id.isascii() or not process_id.isdigit():
-            return ""
-        return f"process {process_id}" + (f" on {host}" if host else "")
+    return _read_holder(path) if is_held else None
+
+
+def _is_directory_locked(directory: str) -> bool:
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _HELD
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _read_holder(path: str) -> str:
+    """Who has written itself into the file; empty if it does not say, or is not there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        content = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    process_id, _, host = content.strip().partition(" ")
+    if not process_id.isascii() or not process_id.isdigit():
+        return ""
+    return f"process {process_id}" + (f" on {host}" if host else "")

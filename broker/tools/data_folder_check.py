@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from seglog.broker.storage.catalog_file import CATALOG_COPY, CATALOG_FILE
+from seglog.broker.storage.directory_lock import holder_of
 from seglog.broker.storage.disk_reserve import RESERVE_FILE
 from seglog.broker.storage.errors import CorruptFileError, InvalidDirectoryNameError
 from seglog.broker.storage.files import FileSystem
@@ -24,7 +25,6 @@ from seglog.broker.storage.layout import (
 )
 from seglog.broker.tools.findings import Findings
 from seglog.broker.tools.partition_check import FolderState, PartitionSummary, check_partition
-from seglog.broker.tools.read_only import LockHolder, lock_holder
 from seglog.broker.tools.small_files import OFFSET_CHECKPOINTS, Line, reader_of
 from seglog.protocol.types import TopicPartition
 
@@ -36,14 +36,14 @@ class DataFolder:
     """A data folder and what its own files say.
 
     Attributes:
-        holder: the broker that runs on it, None if none does.
+        holder: the broker that runs on it, empty if that is not known, None if none does.
         is_clean: whether the last one stopped in order.
         lines: content of the small files, by name.
         checkpoints: by name of the file, the offset of each partition.
     """
 
     path: str
-    holder: LockHolder | None
+    holder: str | None
     is_clean: bool
     lines: dict[str, list[Line]] = field(default_factory=dict)
     checkpoints: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class DataFolder:
     def state_text(self) -> str:
         """In what state the folder is, as a sentence."""
         if self.holder is not None:
-            name = f" ({self.holder.name})" if self.holder.name else ""
+            name = f" ({self.holder})" if self.holder else ""
             return f"a broker is running on it{name}: what it is writing now is not judged"
         if self.is_clean:
             return "the last broker stopped in order"
@@ -83,7 +83,7 @@ def read_data_folder(file_system: FileSystem, path: str, findings: Findings) -> 
         FileError: the folder or a file cannot be read.
     """
     names = file_system.list_directory(path)
-    folder = DataFolder(path, lock_holder(path), CLEAN_SHUTDOWN_MARKER in names)
+    folder = DataFolder(path, holder_of(path), CLEAN_SHUTDOWN_MARKER in names)
     for name in names:
         if os.path.isdir(f"{path}/{name}"):
             continue

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from seglog.broker.storage.directory_lock import holder_of
 from seglog.broker.storage.errors import CorruptFileError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
@@ -19,7 +20,7 @@ from seglog.broker.storage.layout import (
 )
 from seglog.broker.tools.dump_lines import RECORD, LogDump, index_lines
 from seglog.broker.tools.findings import Findings, Severity
-from seglog.broker.tools.read_only import lock_holder, read_only_files
+from seglog.broker.tools.read_only import read_only_files
 from seglog.broker.tools.segment_check import SegmentRole, SegmentSummary, check_segment
 from seglog.broker.tools.small_files import Line, reader_of, text_of
 from seglog.protocol.wording import count_text
@@ -179,7 +180,7 @@ def _role_of(file_system: FileSystem, directory: str, base_offset: int) -> Segme
         and other.base_offset > base_offset
         for other in others
     )
-    is_running = lock_holder(f"{directory}/..") is not None
+    is_running = holder_of(f"{directory}/..") is not None
     return SegmentRole(is_active, is_doubtful=is_active and is_running)
 
 

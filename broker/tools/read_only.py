@@ -3,18 +3,13 @@
 # ruff: noqa: ARG002  # the arguments are those of the calls that are refused
 
 import errno
-import fcntl
 import mmap
 import os
 from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import NoReturn
 
 from seglog.broker.storage.files import OsFileSystem, SystemCalls
-from seglog.broker.storage.layout import LOCK_FILE
 from seglog.protocol.types import Buffer
-
-_HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
-_HOLDER_BYTES_MAX: Final = 300
 
 
 class ReadOnlyCalls(SystemCalls):
@@ -94,31 +89,3 @@ def _refuse(path: str) -> NoReturn:
 def read_only_files() -> OsFileSystem:
     """A file system on which nothing can be changed."""
     return OsFileSystem(ReadOnlyCalls())
-
-
-class LockHolder(NamedTuple):
-    """Who holds a data directory; ``name`` is empty if the lock file does not say."""
-
-    name: str
-
-
-def lock_holder(directory: str) -> LockHolder | None:
-    """Who runs on a data directory now; None if nobody does, or it has no lock file.
-
-    The lock is tried, shared, and let go at once; the file is not changed.
-    """
-    try:
-        descriptor = os.open(f"{directory}/{LOCK_FILE}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in _HELD:
-            return None
-        content = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode("utf-8", "replace")
-        process_id, _, host = content.strip().partition(" ")
-        return LockHolder(f"process {process_id} on {host}" if process_id.isdigit() else "")
-    finally:
-        os.close(descriptor)
-    return None

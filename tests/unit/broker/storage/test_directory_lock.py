@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.directory_lock import DirectoryLock
+from seglog.broker.storage.directory_lock import DirectoryLock, holder_of
 from seglog.broker.storage.errors import FileError, LockedError
 
 _HOLD = """
 import sys, signal
-from seglog.broker.storage.directory_lock import DirectoryLock
+from seglog.broker.storage.directory_lock import DirectoryLock, holder_of
 lock = DirectoryLock(sys.argv[1])
 lock.acquire()
 print("held", flush=True)
@@ -126,3 +126,25 @@ def test_who_holds_an_unreadable_lock_file_is_made_up(tmp_path: Path) -> None:
 def test_a_missing_directory_gives_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         DirectoryLock(str(tmp_path / "missing")).acquire()
+
+
+def test_a_running_broker_is_not_noticed(tmp_path: Path) -> None:
+    """By the tools, which only read; also where its lock file was removed."""
+    directory = str(tmp_path)
+    assert holder_of(directory) is None
+    assert list(tmp_path.iterdir()) == []
+    lock = DirectoryLock(directory)
+    lock.acquire()
+    assert holder_of(directory) == f"process {os.getpid()} on {os.uname().nodename}"
+    Path(lock.path).unlink()
+    assert holder_of(directory) == ""
+    lock.release()
+    assert holder_of(directory) is None
+
+
+def test_looking_at_the_lock_keeps_a_broker_from_starting(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    assert holder_of(str(tmp_path)) is None
+    lock = DirectoryLock(str(tmp_path))
+    lock.acquire()
+    lock.release()

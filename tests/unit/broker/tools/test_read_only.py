@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.directory_lock import DirectoryLock
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.system_calls import SystemCalls
-from seglog.broker.tools.read_only import ReadOnlyCalls, lock_holder, read_only_files
+from seglog.broker.tools.read_only import ReadOnlyCalls, read_only_files
 
 _HARMLESS = {"open", "close", "read", "read_into", "stat", "list_directory"}
 
@@ -42,24 +41,3 @@ def test_an_atomic_replacement_leaves_something(tmp_path: Path) -> None:
         read_only_files().replace_atomically(str(path), b"new")
     assert [each.name for each in tmp_path.iterdir()] == ["checkpoint"]
     assert path.read_bytes() == b"old"
-
-
-def test_a_running_broker_is_not_noticed(tmp_path: Path) -> None:
-    directory = str(tmp_path)
-    assert lock_holder(directory) is None
-    assert not (tmp_path / ".lock").exists()
-    lock = DirectoryLock(directory)
-    lock.acquire()
-    holder = lock_holder(directory)
-    assert holder is not None
-    assert holder.name == f"process {os.getpid()} on {os.uname().nodename}"
-    lock.release()
-    assert lock_holder(directory) is None
-
-
-def test_looking_at_the_lock_keeps_a_broker_from_starting(tmp_path: Path) -> None:
-    (tmp_path / ".lock").touch()
-    assert lock_holder(str(tmp_path)) is None
-    lock = DirectoryLock(str(tmp_path))
-    lock.acquire()
-    lock.release()
