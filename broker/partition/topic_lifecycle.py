@@ -101,7 +101,7 @@ class TopicLifecycle:
                 listener(name)
             await self._changes.run(deletion.run)
             self._logs.finish_delete(deletion, self._clock.time_ms())
-            if all(log_dir.is_online for log_dir in self._logs.log_dirs):
+            if self._logs.are_all_there:
                 # Else there may be one where nobody can rename it; the start that sees it does.
                 self._catalog.folders_are_gone(topic.topic_id)
         finally:

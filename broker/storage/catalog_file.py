@@ -29,6 +29,7 @@ _MAGIC: Final = "seglog-catalog"
 _VERSION: Final = "1"
 _HEAD_FIELDS: Final = 3
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_DIRECTORIES: Final[Mapping[bytes, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class CatalogState:
     ``deleting`` are the ids of topics that were deleted but whose folders may still carry their old
     names, should the broker have stopped in between. ``dynamic`` and ``dynamic_defaults`` are the
     broker settings made at run time, for this broker and for all. Producer ids from
-    ``next_producer_id`` on have never been handed out.
+    ``next_producer_id`` on have never been handed out. ``directories`` are the data directories
+    that may hold partitions, id to path: one that is not in ``log.dirs`` any more is missed.
     """
 
     generation: int = 0
@@ -58,6 +60,7 @@ class CatalogState:
     dynamic: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     dynamic_defaults: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     next_producer_id: int = 0
+    directories: Mapping[bytes, str] = field(default_factory=lambda: _NO_DIRECTORIES)
 
 
 def read_catalog(file_system: FileSystem, path: str) -> CatalogState | None:
@@ -94,6 +97,7 @@ def encode_catalog(state: CatalogState) -> bytes:
         "broker_configs": dict(state.dynamic),
         "default_broker_configs": dict(state.dynamic_defaults),
         "next_producer_id": state.next_producer_id,
+        "directories": {id_text(each): path for each, path in state.directories.items()},
     }
     body = json.dumps(fields, indent=1, sort_keys=True).encode("ascii") + b"\n"
     return f"{_MAGIC} {_VERSION} {crc32c(body):08x}\n".encode("ascii") + body
@@ -132,4 +136,7 @@ def decode_catalog(content: bytes) -> CatalogState:
         dynamic=MappingProxyType(dict(values["broker_configs"])),
         dynamic_defaults=MappingProxyType(dict(values["default_broker_configs"])),
         next_producer_id=int(values.get("next_producer_id", 0)),
+        directories=MappingProxyType(
+            {parse_id(text): str(path) for text, path in values.get("directories", {}).items()}
+        ),
     )

@@ -20,7 +20,7 @@ from seglog.broker.storage.deletion_queue import DeletionQueue
 from seglog.broker.storage.disk_guard import free_bytes_of
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import parent_directory
+from seglog.broker.storage.layout import META_PROPERTIES, parent_directory
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir, remove_directory_tree
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
@@ -169,6 +169,11 @@ class LogManager:
     def log_dirs(self) -> Sequence[LogDir]:
         """All data directories, online or not."""
         return self._directories.all
+
+    @property
+    def are_all_there(self) -> bool:
+        """Whether no data directory is offline or missed, so that what is not there is nowhere."""
+        return self._directories.are_all_online and not self._startup.away
 
     @property
     def offline_partitions(self) -> Mapping[TopicPartition, str]:
@@ -343,8 +348,8 @@ class LogManager:
             ]
             if not missing:
                 continue
-            if not self._directories.are_all_online:
-                self._registry.set_offline(missing, "it may be in a log directory that is offline")
+            if not self.are_all_there:
+                self._registry.set_offline(missing, self._where_missing_may_be())
                 continue
             logger.warning("event=partitions-missing topic=%s count=%d", topic.name, len(missing))
             try:
@@ -352,6 +357,15 @@ class LogManager:
                 self.add_logs(self.make_logs(missing, config, topic.topic_id, now_ms))
             except StorageError as error:
                 self._registry.set_offline(missing, str(error))
+
+    def _where_missing_may_be(self) -> str:
+        if not self._startup.away:
+            return "it may be in a log directory that is offline"
+        return (
+            f"it may be in {' or '.join(self._startup.away)}, which is not in log.dirs any more;"
+            " put that back, or, if it is lost, start once with one more directory that holds an"
+            f" empty {META_PROPERTIES}"
+        )
 
     def _queue_folder(self, log_dir: LogDir, path: str, now_ms: int) -> None:
         remove = partial(remove_directory_tree, self._file_system, path)

@@ -58,7 +58,13 @@ class _Checkpoints(NamedTuple):
 
 
 class LogStartup:
-    """One start over the data directories of a broker."""
+    """One start over the data directories of a broker.
+
+    Attributes:
+        leftovers: folders that are to be removed.
+        away: data directories that are missed: they are not in ``log.dirs`` any more, and may hold
+            partitions that are nowhere else.
+    """
 
     def __init__(
         self,
@@ -67,6 +73,7 @@ class LogStartup:
         folders: PartitionFolders,
     ) -> None:
         self.leftovers: list[tuple[LogDir, str]] = []
+        self.away: list[str] = []
         self._file_system = file_system
         self._directories = directories
         self._folders = folders
@@ -84,6 +91,7 @@ class LogStartup:
         catalog = TopicCatalog.open(self._file_system, paths)
         if catalog is not None:
             self._leave_out_blank(catalog)
+        is_given_up = any(map(self._is_declared_new, directories.online))
         identity = directories.identify(catalog.state.cluster_id if catalog is not None else None)
         for log_dir in directories.online:
             scan = directories.attempt(log_dir, partial(scan_log_dir, self._file_system, log_dir))
@@ -95,11 +103,16 @@ class LogStartup:
         if catalog is None:
             state = CatalogState(cluster_id=identity.cluster_id)
             catalog = TopicCatalog(self._file_system, paths, state)
-        if catalog.state.generation == 0 or catalog.is_fallback:
+        known = self._directories_of(catalog, identity, is_given_up=is_given_up)
+        state = catalog.state
+        if state.generation == 0 or catalog.is_fallback:
             found = unknown_topics(self._scans, catalog, self._folders.topic_id_of)
-            adopt(catalog, identity.cluster_id, found)
-        elif catalog.needs_save or catalog.state.cluster_id != identity.cluster_id:
-            adopt(catalog, identity.cluster_id, [])
+            adopt(catalog, identity.cluster_id, known, found)
+        elif catalog.needs_save or (state.cluster_id, state.directories) != (
+            identity.cluster_id,
+            known,
+        ):
+            adopt(catalog, identity.cluster_id, known, [])
         directories.check_any_online()
         return catalog, identity
 
@@ -225,6 +238,41 @@ class LogStartup:
                 )
             )
             catalog.leave_out(log_dir.path)
+
+    def _is_declared_new(self, log_dir: LogDir) -> bool:
+        """Whether somebody has put an empty ``meta.properties`` there: what is missing is lost."""
+        path = f"{log_dir.path}/{META_PROPERTIES}"
+        exists, size = self._file_system.exists, self._file_system.size
+        return bool(self._directories.attempt(log_dir, lambda: exists(path) and not size(path)))
+
+    def _directories_of(
+        self, catalog: TopicCatalog, identity: NodeIdentity, *, is_given_up: bool
+    ) -> dict[bytes, str]:
+        """The data directories that may hold partitions, id to path; notes which are missed.
+
+        One that is not in ``log.dirs`` any more counts for as long as partitions are missing,
+        unless they are given up. Those that are configured, but offline, count in any case.
+        """
+        known = {identifier: path for path, identifier in identity.directory_ids.items()}
+        online = set(identity.directory_ids)
+        configured = {log_dir.path for log_dir in self._directories.all}
+        present = {each for scan in self._scans for each in (*scan.live, *scan.unreachable)}
+        missing = [each for each in _partitions_of(catalog) if each not in present]
+        for identifier, path in catalog.state.directories.items():
+            if identifier in known or path in online:
+                continue  # there, perhaps elsewhere; or another one has its place
+            if path in configured:
+                known[identifier] = path
+            elif missing and not is_given_up:
+                known[identifier] = path
+                self.away.append(path)
+                logger.error(
+                    "event=log-dir-away directory=%s partitions_missing=%d first=%s",
+                    path,
+                    len(missing),
+                    missing[0],
+                )
+        return known
 
     def _is_left_over(
         self, catalog: TopicCatalog | None, topic_partition: TopicPartition, path: str

@@ -100,8 +100,18 @@ def unknown_topics(
     return _without_copies(found, folders)
 
 
-def adopt(catalog: TopicCatalog, cluster_id: str, found: Collection[FoundTopic]) -> None:
-    """Take topics over that were found, and the cluster id; only in memory if the disk is full."""
+def adopt(
+    catalog: TopicCatalog,
+    cluster_id: str,
+    directories: Mapping[bytes, str],
+    found: Collection[FoundTopic],
+) -> None:
+    """Take topics over that were found, cluster id and data directories; not if the disk is full.
+
+    Args:
+        directories: id to path of those that may hold partitions.
+        found: the topics.
+    """
     topics = [
         _to_adopt(topic, catalog.get(topic.name)) for topic in found if _may_be_adopted(topic)
     ]
@@ -113,9 +123,9 @@ def adopt(catalog: TopicCatalog, cluster_id: str, found: Collection[FoundTopic])
             dict(topic.configs),
         )
     try:
-        catalog.adopt(topics, cluster_id)
+        catalog.adopt(topics, cluster_id, directories)
     except DiskFullError as error:
-        # What was found will be found again; until then it is only in memory.
+        # What was found will be found again.
         logger.warning("event=catalog-not-written error=%s", error)
 
 

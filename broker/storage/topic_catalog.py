@@ -261,10 +261,22 @@ class TopicCatalog:
         self._change(replace(self._state, next_producer_id=first + count))
         return first
 
-    def adopt(self, topics: Collection[CatalogTopic], cluster_id: str) -> None:
-        """Take over topics that were found in the data directories; durable when this returns."""
+    def adopt(
+        self,
+        topics: Collection[CatalogTopic],
+        cluster_id: str,
+        directories: Mapping[bytes, str],
+    ) -> None:
+        """Take over what was found in the data directories; durable when this returns."""
         known = {**self._state.topics, **{topic.name: topic for topic in topics}}
-        self._change(replace(self._state, topics=MappingProxyType(known), cluster_id=cluster_id))
+        self._change(
+            replace(
+                self._state,
+                topics=MappingProxyType(known),
+                cluster_id=cluster_id,
+                directories=MappingProxyType(dict(directories)),
+            )
+        )
 
     def save(self) -> None:
         """Write all copies anew, for example because one is damaged.

@@ -267,6 +267,53 @@ def test_a_disk_that_is_not_mounted_is_taken_for_a_new_directory(tmp_path: Path)
     broker.stop()
 
 
+def test_partitions_are_made_anew_without_records_when_a_directory_is_not_configured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody takes a disk out of log.dirs; put back, it held partitions a second time."""
+    first, second, moved = tmp_path / "first", tmp_path / "second", tmp_path / "moved"
+    broker = ManagedLogs(first, second)
+    for log in broker.create_topic("t", 4):
+        append_many(log, 5)
+    broker.create_topic("u", 2)
+    broker.stop()
+    for _ in range(2):
+        broker = ManagedLogs(first)
+        offline = broker.manager.offline_partitions
+        assert sorted(offline) == [("t", 1), ("t", 3), ("u", 1)]
+        assert f"{second}, which is not in log.dirs any more" in offline[TopicPartition("t", 1)]
+        assert len(broker.create_topic(f"new{_}", 2)) == 2
+        broker.stop()
+    assert f"event=log-dir-away directory={second} partitions_missing=3" in caplog.text
+    broker = ManagedLogs(first)
+    broker.delete_topic("u")
+    broker.stop()
+    second.rename(moved)
+    broker = ManagedLogs(first, moved)
+    assert [len(read_all(broker.log("t", number))) for number in range(4)] == [5] * 4
+    assert not broker.manager.offline_partitions
+    broker.remove_files(NOW_MS)
+    assert [name for name in folders_in(moved) if "u-1" in name] == []
+    broker.stop()
+    caplog.clear()
+    ManagedLogs(moved, first).stop()
+    assert "log-dir-away" not in caplog.text
+
+
+def test_a_directory_without_partitions_is_missed(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t")
+    broker.stop()
+    broker = ManagedLogs(first)
+    assert broker.manager.are_all_there
+    broker.catalog.grow_topic("t", 2)
+    broker.kill()
+    broker = ManagedLogs(first)
+    assert len(broker.manager) == 2
+    broker.stop()
+
+
 def test_a_new_directory_is_not_used_beside_the_old_ones(tmp_path: Path) -> None:
     """Nothing is missing; or what is missing is given up, as the reason says how to."""
     first, second, third = tmp_path / "first", tmp_path / "second", tmp_path / "third"
