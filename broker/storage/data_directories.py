@@ -73,6 +73,10 @@ class DataDirectories:
         """The directory of a path."""
         return next(log_dir for log_dir in self._all if log_dir.path == path)
 
+    def check_same(self, path: str) -> None:
+        """Make sure that the directory of a path is the one that was locked, see ``LogDir``."""
+        self.find(path).check_same()
+
     def lock(self) -> None:
         """Lock every directory that can be used.
 

@@ -85,17 +85,21 @@ class LogDir:
         """
         return isinstance(error, MissingFileError | AccessDeniedError) and self.is_there()
 
-    def run_inside(self, write: Callable[[], None]) -> None:
-        """Write files that are made anew, unless another directory is in the place of this one.
+    def check_same(self) -> None:
+        """Make sure that no other directory is in the place of this one, before files are made.
 
         What is appended to open files notices by itself; a file that is replaced would be made in
         the bare mount point of a disk that was unmounted.
 
         Raises:
             MissingFileError: the directory was removed or its disk unmounted.
-            StorageError: whatever ``write`` raises.
+            FileError: it cannot be looked at.
         """
         self._lock.check_same_directory()
+
+    def run_inside(self, write: Callable[[], None]) -> None:
+        """Write files that are made anew, after ``check_same``; raises whatever that or it does."""
+        self.check_same()
         write()
 
     def lock(self) -> None:

@@ -103,6 +103,7 @@ class LogStartup:
         if catalog is None:
             state = CatalogState(cluster_id=identity.cluster_id)
             catalog = TopicCatalog(self._file_system, paths, state)
+        catalog.check_directory = directories.check_same
         known = self._directories_of(catalog, identity, is_given_up=is_given_up)
         state = catalog.state
         if state.generation == 0 or catalog.is_fallback:

@@ -14,7 +14,6 @@ from seglog.broker.storage.checkpoint import PartitionMetadataFile
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
-    AccessDeniedError,
     CorruptCheckpointError,
     DiskFullError,
     NameTooLongError,
@@ -182,9 +181,9 @@ class PartitionFolders:
     def failed(self, log_dir: LogDir, error: StorageError) -> None:
         """Note that something failed in a directory; it goes offline if its disk is to blame."""
         logger.warning("event=folder-failed directory=%s error=%s", log_dir.path, error)
-        # Of a folder that is not ours nothing follows for the others; where the directory itself is
-        # not, the next checkpoint finds out.
-        if error.takes_dir_offline and not isinstance(error, AccessDeniedError):
+        # Of a folder that is gone, or not ours, nothing follows for the others; where the directory
+        # itself is not, the next checkpoint finds out.
+        if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
             log_dir.set_offline(error)
             self.failures.append((log_dir, error))
 
@@ -214,6 +213,7 @@ class PartitionFolders:
         topic_partition: TopicPartition,
         new: NewPartitions,
     ) -> Log:
+        log_dir.check_same()
         if self._file_system.exists(path):
             # Left by a creation that failed and could not be undone; it was never served.
             self.rename(log_dir, path, topic_partition, DirectoryState.STRAY)

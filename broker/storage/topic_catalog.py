@@ -11,7 +11,7 @@ catalog (missing folders are made, folders of deleted topics go).
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -66,6 +66,8 @@ class TopicCatalog:
     Attributes:
         is_fallback: whether a damaged copy may have been newer, and have known more topics.
         needs_save: whether a copy is damaged, missing or older than this one.
+        check_directory: called before a directory is written to; raises ``StorageError`` if it is
+            not the one that was locked.
         failures: directories whose disk refused a change, with the error; whoever takes
             directories offline empties the list.
     """
@@ -81,6 +83,7 @@ class TopicCatalog:
     ) -> None:
         self.is_fallback = is_fallback
         self.needs_save = needs_save
+        self.check_directory: Callable[[str], None] = lambda _directory: None
         self.failures: list[tuple[str, StorageError]] = []
         self._file_system = file_system
         self._directories = list(directories)
@@ -318,6 +321,7 @@ class TopicCatalog:
         self.needs_save = False
 
     def _write(self, directory: str, content: bytes) -> None:
+        self.check_directory(directory)
         write_even_if_full(
             self._file_system,
             directory,

@@ -1,6 +1,7 @@
 """Retention over many logs, the disk guard, checkpoints and flushes."""
 
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,34 @@ def test_checkpoints_are_written_below_a_disk_that_was_unmounted(tmp_path: Path)
         assert caught.value.takes_dir_offline
     broker.stop()
     assert list(data.iterdir()) == []
+
+
+def test_topics_are_made_below_a_disk_that_was_unmounted(tmp_path: Path) -> None:
+    """Neither catalog nor folders; they would be hidden again as soon as the disk is back."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 2)
+    second.rename(tmp_path / "unmounted")
+    second.mkdir()
+    broker.create_topic("u", 4)
+    assert broker.manager.take_failures() == [("t", 1)]
+    assert [log_dir.is_online for log_dir in broker.manager.log_dirs] == [True, False]
+    broker.create_topic("v")
+    assert list(second.iterdir()) == []
+    broker.stop()
+    assert list(second.iterdir()) == []
+
+
+def test_a_folder_that_somebody_removed_takes_its_directory_offline(tmp_path: Path) -> None:
+    """By hand, while the broker runs; then its topic is deleted."""
+    broker = ManagedLogs(tmp_path)
+    append_many(broker.create_topic("t", 2)[1], 3)
+    shutil.rmtree(tmp_path / "t-0")
+    broker.delete_topic("t")
+    assert broker.manager.take_failures() == []
+    assert broker.manager.log_dirs[0].is_online
+    append_many(broker.create_topic("t")[0], 3)
+    broker.stop()
 
 
 def test_a_start_offset_at_a_segment_base_is_checkpointed(tmp_path: Path) -> None:
