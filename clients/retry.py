@@ -1,9 +1,14 @@
-"""How long to wait before the next attempt, and how often to complain. No clock of its own."""
+"""How long to wait before the next attempt, how long to go on, and how often to complain."""
 
+import asyncio
 import logging
 import random
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from seglog.clients.errors import ClientError
+
+_AnswerT = TypeVar("_AnswerT")
 
 LOG_INTERVAL_S: Final = 5.0
 """Shortest time between two log lines about one trouble: 12 a minute."""
@@ -42,6 +47,38 @@ class Backoff:
         delay = min(self._first_s * 2.0 ** min(attempt - 1, 40), self._max_s)
         spread = 1.0 + self.JITTER * (2.0 * self._uniform() - 1.0)
         return max(self._min_s, min(delay * spread, self._max_s))
+
+
+async def answered_in_time(
+    ask: Callable[[float], Awaitable[_AnswerT]],
+    timeout_s: float,
+    pause_s: Callable[[int], float],
+    *,
+    is_passing: Callable[[ClientError], bool] = lambda error: error.retriable,
+    on_retry: Callable[[ClientError], object] = lambda _error: None,
+) -> _AnswerT:
+    """Ask again while that can help and time is left; the last error is raised.
+
+    Args:
+        ask: asks once, within the seconds that it is given.
+        timeout_s: for all attempts together.
+        pause_s: how long to wait after the n-th failure in a row.
+        is_passing: whether it can help to ask again after an error.
+        on_retry: told of each error after which that is done.
+    """
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await ask(max(0.001, deadline_s - loop.time()))
+        except ClientError as error:
+            wait_s = pause_s(attempt)
+            if not is_passing(error) or loop.time() + wait_s >= deadline_s:
+                raise
+            on_retry(error)
+        await asyncio.sleep(wait_s)
 
 
 class LimitedLogger:

@@ -1,12 +1,12 @@
 """Asking the broker that coordinates a group or transactional id, whichever that is just now."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.errors import BrokerError, ClientError, broker_error
-from seglog.clients.retry import Backoff
+from seglog.clients.retry import Backoff, answered_in_time
 from seglog.protocol.api import (
     Coordinator,
     CoordinatorType,
@@ -105,18 +105,7 @@ class GroupCoordinator:
 
         For requests that may be carried out twice.
         """
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await self.ask(request, max(0.001, deadline_s - loop.time()))
-            except ClientError as error:
-                pause_s = self.pause_s(attempt)
-                if not error.retriable or loop.time() + pause_s >= deadline_s:
-                    raise
-            await asyncio.sleep(pause_s)
+        return await answered_in_time(partial(self.ask, request), timeout_s, self.pause_s)
 
 
 async def patiently(
@@ -125,15 +114,9 @@ async def patiently(
     """Ask again while something is being read after a start or carried out, or moves."""
     config = cluster.config
     backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + timeout_s
-    attempt = 0
-    while True:
-        attempt += 1
-        try:
-            return await ask()
-        except BrokerError as error:
-            pause_s = backoff.delay_s(attempt)
-            if error.code not in _PASSING or loop.time() + pause_s >= deadline_s:
-                raise
-        await asyncio.sleep(pause_s)
+    return await answered_in_time(
+        lambda _left_s: ask(),
+        timeout_s,
+        backoff.delay_s,
+        is_passing=lambda error: isinstance(error, BrokerError) and error.code in _PASSING,
+    )

@@ -9,6 +9,7 @@ its batches with number 0.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from seglog.clients.cluster import Cluster
@@ -31,6 +32,7 @@ from seglog.clients.producer.transactional_commits import (
     Described,
     TransactionalCommits,
 )
+from seglog.clients.retry import answered_in_time
 from seglog.protocol.api import (
     CoordinatorType,
     EndTxnRequest,
@@ -258,33 +260,24 @@ class Transactions:
 
     async def _ask(self, request: Any) -> Any:
         """Ask the coordinator, again while that can help and ``max_block_ms`` are not over."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._config.max_block_ms / 1000
-        timeout_s = self._config.request_timeout_ms / 1000
-        attempt = 0
-        while True:
-            attempt += 1
-            response: Any = None
-            try:
-                left_s = max(0.001, deadline_s - loop.time())
-                response = await self._coordinator.ask(request, min(timeout_s, left_s))
-                error = self._error_of(response)
-            except ClientError as failure:
-                error = failure
-            if error is None:
-                return response
-            pause_s = self._coordinator.pause_s(attempt)
-            if not error.retriable or loop.time() + pause_s >= deadline_s:
-                raise error
-            if not _is_usual(error):
-                self._coordinator.warn(error)
-            await asyncio.sleep(pause_s)
+        return await answered_in_time(
+            partial(self._ask_once, request),
+            self._config.max_block_ms / 1000,
+            self._coordinator.pause_s,
+            on_retry=self._warn_unless_usual,
+        )
 
-    def _error_of(self, response: Any) -> ClientError | None:
-        code = response.error
-        return None if code is ErrorCode.NONE else self._coordinator.error(code)
+    async def _ask_once(self, request: Any, left_s: float) -> Any:
+        timeout_s = min(self._config.request_timeout_ms / 1000, left_s)
+        response = await self._coordinator.ask(request, timeout_s)
+        if response.error is not ErrorCode.NONE:
+            raise self._coordinator.error(response.error)
+        return response
 
-
-def _is_usual(error: ClientError) -> bool:
-    """Whether to wait for it is part of the protocol."""
-    return isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    def _warn_unless_usual(self, error: ClientError) -> None:
+        # To wait for the end of the transaction before is part of the protocol.
+        is_usual = (
+            isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        )
+        if not is_usual:
+            self._coordinator.warn(error)
