@@ -39,7 +39,7 @@ class TransactionAdmission(Protocol):
         """Whether records are let in only where their partition was added."""
         ...
 
-    def admit_all(
+    def admit(
         self,
         transactional_id: str,
         producer_id: int,
@@ -48,7 +48,24 @@ class TransactionAdmission(Protocol):
         *,
         may_add: bool,
     ) -> "asyncio.Future[None] | None":
-        """See ``TransactionAdditions.admit_all`` of the coordinator."""
+        """Let records of a transaction into partitions (TXN-11).
+
+        Args:
+            transactional_id: of the request.
+            producer_id: of the records.
+            producer_epoch: of the records.
+            places: where they shall go.
+            may_add: whether the client leaves it to its records to add the partitions; then all of
+                them are added at once.
+
+        Returns:
+            What has to be waited for before the records are written, None mostly: then they may be
+            written now, before anything else happens.
+
+        Raises:
+            RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
+                TRANSACTION_ABORTABLE if one was not added, or the coordinator is not available.
+        """
         ...
 
 
@@ -132,9 +149,7 @@ def _admit(
     places: list[tuple[str, int]],
 ) -> "asyncio.Future[None] | None":
     if request.transactional_id is not None:
-        return admission.admit_all(
-            request.transactional_id, *producer, places, may_add=request.may_add
-        )
+        return admission.admit(request.transactional_id, *producer, places, may_add=request.may_add)
     if admission.verifies:
         raise RequestError(
             ErrorCode.INVALID_TXN_STATE,

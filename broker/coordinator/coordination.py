@@ -65,7 +65,7 @@ class Coordination:
         self._coordinator = GroupCoordinator(services, scheduler, self.groups, self._store)
         self.transactions = Transactions(services, scheduler, self._store)
         self._offsets = GroupOffsets(
-            services, self.groups, self._store, self.transactions.additions.admit
+            services, self.groups, self._store, self.transactions.additions
         )
         self.transactions.markers.offsets_listener = self._offsets.transaction_ended
         self._expiry = OffsetExpiry(services, self.groups, self._coordinator)

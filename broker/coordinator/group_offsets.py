@@ -14,10 +14,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from seglog.broker.api.context import Pending, RequestContext, finished
 from seglog.broker.api.services import Services
+from seglog.broker.api.transactional import TransactionAdmission
 from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group_records import (
     NO_EXPIRY_MS,
@@ -50,38 +51,6 @@ _Acceptable = tuple[OffsetCommitResult, Place, CommittedOffset]
 _Waiting = list[tuple["asyncio.Future[None]", list[OffsetCommitResult]]]
 
 ResponseT = TypeVar("ResponseT")
-
-
-class Admission(Protocol):
-    """Asks the transaction coordinator whether a producer's transaction may write somewhere."""
-
-    def __call__(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic: str,
-        partition: int,
-        /,
-        *,
-        may_add: bool,
-    ) -> "asyncio.Future[None] | None":
-        """Judge a partition that a producer is about to write to in its transaction.
-
-        Args:
-            transactional_id: of the producer.
-            producer_id: its id.
-            producer_epoch: its epoch.
-            topic: the topic of the partition.
-            partition: its number.
-            may_add: whether the partition is added to the transaction if it is not in it yet.
-
-        Returns:
-            What has to be waited for before it is written to, None for nothing; then ask again.
-
-        Raises:
-            SeglogError: it may not be written to, with the code for the client.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +88,7 @@ class GroupOffsets(OffsetLookups):
         services: of the broker.
         table: the groups.
         store: where offsets are stored.
-        admit: asked before offsets are stored in a transaction.
+        admission: asked before offsets are stored in a transaction.
     """
 
     def __init__(
@@ -127,11 +96,11 @@ class GroupOffsets(OffsetLookups):
         services: Services,
         table: GroupTable,
         store: OffsetStore,
-        admit: Admission,
+        admission: TransactionAdmission,
     ) -> None:
         super().__init__(services, table)
         self._store = store
-        self._admit = admit
+        self._admission = admission
 
     # ---- commit
 
@@ -252,12 +221,12 @@ class GroupOffsets(OffsetLookups):
         Raises:
             SeglogError: it is not, and does not become so.
         """
-        return self._admit(
+        place = (OFFSETS_TOPIC, self._store.partition_of(request.group_id))
+        return self._admission.admit(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            OFFSETS_TOPIC,
-            self._store.partition_of(request.group_id),
+            [place],
             may_add=request.may_add,
         )
 

@@ -182,44 +182,11 @@ class TransactionAdditions:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        topic: str,
-        partition: int,
-        *,
-        may_add: bool,
-    ) -> Acknowledgement | None:
-        """Let records of a transaction into a partition (TXN-11).
-
-        Args:
-            transactional_id: of the request.
-            producer_id: of the records.
-            producer_epoch: of the records.
-            topic: where they shall go.
-            partition: where they shall go.
-            may_add: whether the client leaves it to its records to add the partition.
-
-        Returns:
-            What has to be waited for before the records are written, None mostly: then they may be
-            written now, before anything else happens.
-
-        Raises:
-            RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
-                TRANSACTION_ABORTABLE if it was not added, or the coordinator is not available.
-        """
-        place = (topic, partition)
-        return self.admit_all(
-            transactional_id, producer_id, producer_epoch, [place], may_add=may_add
-        )
-
-    def admit_all(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
         places: Iterable[Place],
         *,
         may_add: bool,
     ) -> Acknowledgement | None:
-        """The same for several partitions, with one record for all of them."""
+        """Let records in (TXN-11); see ``TransactionAdmission.admit``."""
         claim = Claim(producer_id, producer_epoch)
         if may_add:
             return self._add(transactional_id, claim, places, EPOCH_BUMPING_VERSION)

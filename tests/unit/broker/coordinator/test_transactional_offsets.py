@@ -36,6 +36,8 @@ UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 class Transactions:
     """A transaction coordinator that admits everyone, and its producers."""
 
+    verifies = True
+
     def __init__(self, broker: GroupBroker) -> None:
         self.broker = broker
         self.admitted: list[tuple[Any, ...]] = []
@@ -43,10 +45,10 @@ class Transactions:
         self.acknowledgement: asyncio.Future[None] | None = None
         coordination = broker.coordination
         self.offsets = GroupOffsets(
-            broker.parts.services, coordination.groups, coordination._store, self._admit
+            broker.parts.services, coordination.groups, coordination._store, self
         )
 
-    def _admit(self, *asked: Any, may_add: bool) -> "asyncio.Future[None] | None":
+    def admit(self, *asked: Any, may_add: bool) -> "asyncio.Future[None] | None":
         self.admitted.append((*asked, may_add))
         if self.refusal is not None:
             raise RequestError(self.refusal, "no")
@@ -106,7 +108,7 @@ async def test_an_offset_counts_before_its_transaction_has_ended(
     await transactions.broker.commit({P0: 5})
     assert await transactions.commit({P0: 6, P1: 7}, may_add=True) == [NONE, NONE]
     number = transactions.broker.coordination._store.partition_of("g")
-    assert transactions.admitted == [("t-id", 7, 0, OFFSETS_TOPIC, number, True)]
+    assert transactions.admitted == [("t-id", 7, 0, [(OFFSETS_TOPIC, number)], True)]
     if restart != "never":
         transactions = await transactions.restarted(clean=restart == "clean")
     broker = transactions.broker
