@@ -78,7 +78,7 @@ class LogWriter:
         leader_epoch: int,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append a batch that `prepare_append` has validated; raises as `append` does."""
+        """Append a batch that `prepare_append` has validated; see `Log.append_prepared`."""
         view, header, origin, append_time_ms, marker = prepared
         if view is None:
             return self._nothing_appended()
@@ -118,16 +118,7 @@ class LogWriter:
     def append_as_follower(
         self, records: memoryview, *, now_ms: int, leader_epoch: int
     ) -> AppendInfo:
-        """Append batches as a leader has written them, with their offsets (APP-20, APP-21).
-
-        Args:
-            leader_epoch: of the leader that this replica follows; batches of a newer one wait.
-
-        Raises:
-            RecordError: a batch is damaged; nothing was written.
-            UnexpectedOffsetError: the offsets do not ascend from the log end.
-            StorageError: the disk failed.
-        """
+        """Append batches as a leader has written them; see `Log.append_as_follower`."""
         view, headers = split_replicated(records, leader_epoch, self._offsets.log_end)
         if not headers:
             return self._nothing_appended()
@@ -253,6 +244,7 @@ class LogWriter:
         return True
 
     def roll_to(self, base_offset: int, now_ms: int, reason: RollReason) -> LogSegment:
+        """Seal the active segment and open one at an offset; raises as `Log.roll` does."""
         sealed = self._segments.active
         assert base_offset > sealed.base_offset, (base_offset, sealed)
         remove_segment_files(self._file_system, self.directory, base_offset)
