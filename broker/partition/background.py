@@ -6,7 +6,7 @@ The loop decides and collects, workers do what blocks, the loop notes the outcom
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.runtime.clock import Clock
@@ -22,7 +22,9 @@ from seglog.broker.runtime.scheduler import (
 )
 from seglog.broker.runtime.workers import Workers
 from seglog.broker.storage.deletion_queue import Deletion
+from seglog.broker.storage.disk_reserve import RESERVE_BYTES
 from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_housekeeping import LogDirJob
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.retention_plan import RetentionFinding
@@ -37,6 +39,15 @@ _DELETE_FILE_PERIOD_MS: Final = 250
 _FLUSHER_PERIOD_MS_MAX: Final = 1000
 _LONGEST_PERIOD_MS: Final = 24 * 3_600_000
 """Where a period is "never", the task still runs once a day, which costs nothing."""
+_FULL_FOR_MS: Final = 60_000
+"""After so long without a refused append a directory counts as having room, if it looks like it."""
+
+
+class _Full(NamedTuple):
+    """When an append last found no room in a directory, and how much was free then."""
+
+    seen_ms: float
+    free_bytes: int
 
 
 class BackgroundWork:
@@ -54,6 +65,7 @@ class BackgroundWork:
         self._partitions = partitions
         self._workers = workers
         self._clock = clock
+        self._full: dict[LogDir, _Full] = {}
 
     def schedule(self, scheduler: Scheduler, config: BrokerConfig) -> None:
         """Hand every task to the scheduler, under Kafka's names and with Kafka's periods."""
@@ -117,16 +129,38 @@ class BackgroundWork:
         now_ms = self._clock.time_ms()
         self._segments_are_gone(self._housekeeping.check_disk_guard(now_ms))
         if self._partitions.full_directories:
+            self._note_full()
             await self.make_room()
+            self._forget_full()
 
     async def make_room(self) -> None:
         """Remove at once what waits for its removal in directories that are full."""
-        full = self._partitions.full_directories
         now_ms = self._clock.time_ms()
-        for log_dir in full:
+        for log_dir in self._partitions.full_directories:
             self._housekeeping.hurry_deletions(log_dir, now_ms)
-        full.clear()
         await self.delete_files()
+
+    def _note_full(self) -> None:
+        """Note how much is free in directories that have just found no room."""
+        found = self._partitions.found_no_room
+        for log_dir in self._partitions.full_directories:
+            if log_dir in found or log_dir not in self._full:
+                free_bytes = self._housekeeping.free_bytes(log_dir)
+                self._full[log_dir] = _Full(self._clock.monotonic_ms(), free_bytes)
+        found.clear()
+
+    def _forget_full(self) -> None:
+        """Call directories full no more in which there is more room, or nobody misses any.
+
+        A disk that has just refused a batch may take a smaller one: that alone is no good news.
+        """
+        for log_dir, full in list(self._full.items()):
+            free_bytes = self._housekeeping.free_bytes(log_dir)
+            is_quiet = self._clock.monotonic_ms() - full.seen_ms >= _FULL_FOR_MS
+            needed_bytes = RESERVE_BYTES + (0 if is_quiet else full.free_bytes)
+            if free_bytes >= needed_bytes or not log_dir.is_online:
+                self._partitions.full_directories.discard(log_dir)
+                del self._full[log_dir]
 
     async def delete_files(self) -> None:
         """The task: remove what is due."""

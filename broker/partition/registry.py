@@ -10,7 +10,7 @@ from seglog.broker.partition.partition import Partition, PartitionServices
 from seglog.broker.partition.replicas import SoleReplica
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import DiskFullError, StorageError
+from seglog.broker.storage.errors import DiskFullError, NoDescriptorError, StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_manager import LogManager
@@ -33,7 +33,8 @@ class PartitionRegistry:
         on_no_directory_left: called when the last data directory has failed; time to stop.
 
     Attributes:
-        full_directories: data directories that found no room for an append since it was last made.
+        full_directories: data directories that found no room for an append, until there is room.
+        found_no_room: those of them that did so since ``BackgroundWork`` has looked at them.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class PartitionRegistry:
         on_no_directory_left: Callable[[StorageError], None],
     ) -> None:
         self.full_directories: set[LogDir] = set()
+        self.found_no_room: set[LogDir] = set()
         self._logs = logs
         self._counters = counters
         self._on_no_directory_left = on_no_directory_left
@@ -137,8 +139,11 @@ class PartitionRegistry:
         self._take_offline(self._logs.take_failures)
 
     def _storage_failed(self, partition: Partition, error: StorageError) -> None:
+        if isinstance(error, NoDescriptorError):
+            return  # which passes, and says nothing about the disk
         if isinstance(error, DiskFullError):
             self.full_directories.add(partition.log_dir)
+            self.found_no_room.add(partition.log_dir)
         elif partition.log_dir.loses_only_a_log(error):
             self._take_offline(lambda: self._logs.set_log_offline(partition.log, error))
         elif error.takes_dir_offline:

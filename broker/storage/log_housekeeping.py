@@ -144,6 +144,14 @@ class LogHousekeeping:
         """Removals that are due: run each in a worker, then call ``deletion_done``."""
         return self._deletions.take_due(now_ms)
 
+    def free_bytes(self, log_dir: LogDir) -> int:
+        """What may still be written in a directory; 0 if its disk does not say."""
+        try:
+            return self._free_bytes_of(log_dir.path)
+        except StorageError as error:
+            logger.warning("event=housekeeping-failed directory=%s error=%s", log_dir.path, error)
+            return 0
+
     def hurry_deletions(self, log_dir: LogDir, now_ms: int) -> None:
         """Make everything due that waits in a directory, because its disk is full."""
         self._deletions.hurry(log_dir, now_ms)

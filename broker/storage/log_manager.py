@@ -289,6 +289,7 @@ class LogManager:
         """Serve one log no more, of which somebody has removed files; the others go on."""
         logger.error("event=log-offline log=%s reason=%r", log.topic_partition, str(error))
         self._registry.remove(log)
+        self._partition_counts[parent_directory(log.directory)] -= 1
         log.abandon()
         self._damaged.add(self.log_dir_of(log))
         self._registry.set_offline([log.topic_partition], str(error))

@@ -89,6 +89,7 @@ class PartitionFolders:
                 self._file_system.sync_directory(path)
         except StorageError:
             for log in made:
+                partition_counts[parent_directory(log.directory)] -= 1
                 log.abandon()
                 self._discard(log.directory)
             raise

@@ -1,5 +1,6 @@
 """The tasks of the scheduler, driven by hand."""
 
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS, BrokerParts, batch_of
 from support.fake_clock import FakeClock, ManualScheduler
+from support.faulty_file_system import FaultyFileSystem
 
 MINUTE_MS = 60_000
 
@@ -132,3 +134,47 @@ async def test_acknowledged_deletion_is_in_the_checkpoint(setup: Setup) -> None:
     for offset in (1, 3, 5):
         await setup.broker.delete_records("t", 0, offset)
         assert setup.checkpoint("log-start-offset-checkpoint") == {TopicPartition("t", 0): offset}
+
+
+async def test_a_nearly_full_disk_looks_well_after_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C028: a large batch found no room, small ones would; it is full until there is more room."""
+    disk, clock, free = FaultyFileSystem(), FakeClock(NOW_MS), {"bytes": 300_000}
+    broker = await BrokerParts.start(tmp_path, file_system=disk, clock=clock)
+    services = broker.services
+    (log_dir,) = services.logs.log_dirs
+    monkeypatch.setattr(services.logs.housekeeping, "_free_bytes_of", lambda _: free["bytes"])
+
+    async def is_full_after(seconds: int) -> bool:
+        clock.advance(seconds * 1000)
+        await services.background.guard_disks()
+        return services.partitions.trouble_of(log_dir) is not None
+
+    await broker.create_topic("t")
+    disk.calls.fail("write", error=errno.ENOSPC)
+    await broker.produce([("t", 0, batch_of(bytes(400)))])
+    assert [await is_full_after(1) for _ in range(3)] == [True] * 3
+    free["bytes"] += 200_000
+    assert await is_full_after(1)
+    free["bytes"] += 200_000
+    assert not await is_full_after(1)
+    # Where quotas hold, the free space says nothing; and a disk without any stays full.
+    for free_bytes, is_full in ((1 << 40, False), (1000, True)):
+        free["bytes"] = free_bytes
+        disk.calls.fail("write", error=errno.EDQUOT)
+        await broker.produce([("t", 0, batch_of(bytes(400)))])
+        assert await is_full_after(1)
+        assert await is_full_after(59)
+        assert await is_full_after(2) == is_full
+    await broker.stop()
+
+
+async def test_a_lack_of_descriptors_is_taken_for_a_full_disk(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    broker = await BrokerParts.start(tmp_path, file_system=disk)
+    await broker.create_topic("t")
+    disk.calls.fail("write", error=errno.ENOMEM)
+    await broker.produce([("t", 0, batch_of(bytes(400)))])
+    assert not broker.services.partitions.full_directories
+    await broker.stop()

@@ -104,6 +104,22 @@ def test_partitions_pile_up_in_one_directory(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_a_directory_counts_as_full_of_partitions_that_it_does_not_have(tmp_path: Path) -> None:
+    """Those that went offline one by one, and those whose making was taken back."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    disk = FailingDisk()
+    broker = ManagedLogs(first, second, file_system=OsFileSystem(disk))
+    for log in broker.create_topic("t", 4)[:3:2]:
+        broker.manager.set_log_offline(log, MissingFileError("open", log.directory, "no such file"))
+    disk.full.add("u-2/")
+    with pytest.raises(DiskFullError):
+        broker.create_topic("u", 3)
+    broker.catalog.delete_topic("u")
+    made = broker.create_topic("v", 2)
+    assert [parent_directory(log.directory) for log in made] == [str(first)] * 2
+    broker.kill()
+
+
 def test_a_cordoned_directory_gets_partitions(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     broker = ManagedLogs(first, second, cordoned_log_dirs=(str(first),))
