@@ -5,6 +5,7 @@ import logging
 from seglog.broker.storage.errors import StorageError
 from seglog.config.errors import ConfigError
 from seglog.protocol.errors import ErrorCode, RecordError, SeglogError
+from seglog.protocol.wording import shortened
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +32,10 @@ def describe_error(error: BaseException) -> tuple[ErrorCode, str]:
     """
     match error:
         case RecordError() | RequestError():
-            return error.code, error.message
+            return error.code, shortened(error.message)
         case StorageError():
-            return error.code, str(error)
+            return error.code, shortened(str(error))
         case ConfigError():
-            return ErrorCode.INVALID_CONFIG, error.message
+            return ErrorCode.INVALID_CONFIG, shortened(error.message)
     logger.error("event=unexpected-error", exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker failed: {type(error).__name__}"

@@ -1,6 +1,10 @@
 """Words of messages that people read."""
 
 import re
+from typing import Final
+
+_TEXT_MAX: Final = 1_000
+"""Characters; four bytes each are an eighth of what a text on the wire may have."""
 
 
 def count_text(count: int, one: str, many: str | None = None) -> str:
@@ -10,6 +14,19 @@ def count_text(count: int, one: str, many: str | None = None) -> str:
     ('1 note', '2 notes', '2 batches')
     """
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def shortened(text: str) -> str:
+    """A text that fits into every field and line; of a very long one the beginning and the end.
+
+    What clients give a name to may be as long as a frame, and comes back in messages about it.
+
+    >>> len(shortened("x" * 70_000)), shortened("a short one")
+    (1003, 'a short one')
+    """
+    if len(text) <= _TEXT_MAX:
+        return text
+    return f"{text[: _TEXT_MAX // 2]}...{text[-_TEXT_MAX // 2 :]}"
 
 
 def naming(about: object, words: object) -> str:

@@ -43,14 +43,18 @@ logger = logging.getLogger(__name__)
 
 GROUP_TIMER: Final = "group-timer"
 
+_PREFIX_CHARACTERS_MAX: Final = 1_000
 _UNAVAILABLE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 ResponseT = TypeVar("ResponseT")
 
 
 def random_member_id(prefix: str) -> str:
-    """A member id as Kafka's brokers give it."""
-    return f"{prefix}-{uuid4()}"
+    """A member id as Kafka's brokers give it.
+
+    Of a very long prefix it has the beginning: a member id has to fit into its field.
+    """
+    return f"{prefix[:_PREFIX_CHARACTERS_MAX]}-{uuid4()}"
 
 
 class GroupCoordinator:

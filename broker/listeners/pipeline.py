@@ -191,9 +191,13 @@ class RequestPipeline:
         statistics.observe(_now_ns() - slot.started_ns)
         parts = None
         if incoming.expects_response:
-            parts = self._dialect.encode_error(
-                incoming, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed to answer"
-            )
+            try:
+                parts = self._dialect.encode_error(
+                    incoming, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed to answer"
+                )
+            except Exception:
+                # Left without any answer the client would wait, and all that it asks afterwards.
+                logger.exception("event=connection-failed peer=%s", self._peer)
         if parts is None:
             self._close("handler-failure")
         else:

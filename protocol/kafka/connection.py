@@ -30,6 +30,7 @@ SIZE_BYTES: Final = 4
 
 _KEY_BYTES: Final = 4
 _SMALLEST_HEADER: Final = 10
+_CLIENT_ID_CHARACTERS_MAX: Final = 1_000
 _SOFTWARE_FIRST: Final = 3
 _SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NOT_OFFERED: Final = ErrorCode.UNSUPPORTED_VERSION
@@ -147,7 +148,7 @@ class KafkaServerConnection:
             position += size
             if position > len(frame):
                 raise ProtocolError(f"client id of {size} bytes does not fit into its frame")
-            self.client_id = client_id = _text(frame[_SMALLEST_HEADER:position])
+            self.client_id = client_id = _client_id(frame[_SMALLEST_HEADER:position])
         elif size >= -1:
             client_id = ""
         else:
@@ -289,11 +290,13 @@ def _skip_tags(frame: memoryview, position: int) -> int:
         raise ProtocolError(f"request header: bad tagged fields: {error}") from error
 
 
-def _text(data: memoryview) -> str:
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise ProtocolError("client id is not UTF-8") from error
+def _client_id(data: memoryview) -> str:
+    """The name that a client gives itself, for logs and lists.
+
+    It may be anything that somebody has put into a setting, or the name of a computer: one that is
+    not UTF-8 is no reason to leave its sender without an answer, as with Kafka.
+    """
+    return str(data, "utf-8", "replace")[:_CLIENT_ID_CHARACTERS_MAX]
 
 
 def _hint(first_bytes: bytes) -> str:

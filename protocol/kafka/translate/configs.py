@@ -12,6 +12,7 @@ from seglog.protocol.kafka.messages import (
 )
 from seglog.protocol.kafka.translate.operation import Operation, Withholding
 from seglog.protocol.types import AlterConfigOperation, ConfigResourceType
+from seglog.protocol.wording import shortened
 
 _TYPE_NUMBERS: Final = {
     "boolean": 1,
@@ -191,7 +192,7 @@ def take_unknown_operations(
     for resource in request.resources:
         unknown = [each for each in resource.changes if each.operation not in _OPERATIONS]
         if unknown:
-            text = f"{unknown[0].name}: operation {unknown[0].operation} does not exist"
+            text = f"{shortened(unknown[0].name)}: operation {unknown[0].operation} does not exist"
             refused.append(
                 api.AlterConfigsResult(
                     resource.resource_type, resource.name, ErrorCode.INVALID_REQUEST, text

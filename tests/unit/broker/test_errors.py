@@ -23,6 +23,21 @@ def test_known_errors_keep_their_code_and_their_sentence(error: Exception, code:
     assert describe_error(error) == (code, str(error))
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestError(ErrorCode.INVALID_REQUEST, f"topic {'x' * 40_000!r} is named twice"),
+        ConfigError(f"{'x' * 40_000}=1: there is no topic setting of this name", "x"),
+    ],
+)
+def test_a_message_is_too_long_for_its_field(error: Exception) -> None:
+    """What it names may be as long as a frame; how it ends is what people have to know."""
+    _, message = describe_error(error)
+    assert len(message) < 1100
+    assert message.startswith(str(error)[:50])
+    assert message.endswith(str(error)[-30:])
+
+
 def test_unforeseen_error_is_logged_and_tells_the_client_nothing_inside(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

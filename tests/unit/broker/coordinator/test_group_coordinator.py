@@ -285,3 +285,13 @@ def test_the_address_of_a_client_has_another_form_than_kafka_gives_it() -> None:
     assert client_host("127.0.0.1:50000") == "/127.0.0.1"
     assert client_host("[::1]:50000") == "/::1"
     assert client_host("") == "/"
+
+
+async def test_a_member_gets_a_name_that_fits_into_no_field(broker: GroupBroker) -> None:
+    """An id begins with the client's own words, which may be as long as a string can be."""
+    talkative = CONTEXT._replace(client_id="c" * 1000)
+    for options in ({}, {"instance": "i" * 32_767}):
+        request = join_request(group="long", **options)
+        joined = await broker.ask(request, talkative)
+        assert len(joined.member_id.encode()) < 32_767
+        await broker.leave(joined.member_id, group="long")

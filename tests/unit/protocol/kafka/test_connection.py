@@ -209,13 +209,24 @@ class TestHeaders:
         [
             struct.pack(">hhih", 12, 0, 77, 5) + b"four",
             struct.pack(">hhih", 12, 0, 77, -2),
-            struct.pack(">hhih", 12, 0, 77, 2) + b"\xff\xff",
         ],
     )
     def test_bad_client_id_raises_something_else(self, header: bytes) -> None:
-        """Too long, negative, or not text."""
+        """Too long, or negative."""
         with pytest.raises(ProtocolError, match="client id"):
             receive(connection(), struct.pack(">i", len(header)) + header)
+
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [(b"caf\xe9", "caf\ufffd"), (b"\xff" * 32_767, "\ufffd" * 1000), (b"x" * 1001, "x" * 1000)],
+    )
+    def test_a_client_is_cut_off_for_its_name(self, name: bytes, shown: str) -> None:
+        """It may be what a computer is called, in whatever encoding; Kafka bears it, too."""
+        body = codec.encode_bytes(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0)
+        header = struct.pack(">hhih", 12, 0, 77, len(name)) + name
+        server = KafkaServerConnection(offer=EVERYTHING, max_frame_bytes=40_000)
+        incoming = accept(server, struct.pack(">i", len(header + body)) + header + body)
+        assert (incoming.client_id, incoming.request.group_id) == (shown, "g")
 
     def test_malformed_body_is_answered(self) -> None:
         """As in Kafka the connection closes: nobody knows what else is wrong."""
