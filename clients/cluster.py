@@ -9,6 +9,7 @@ whole and never changed.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +24,7 @@ from seglog.clients.errors import (
     UnknownTopicOrPartitionError,
     broker_error,
 )
-from seglog.clients.retry import Backoff, LimitedLogger
+from seglog.clients.retry import Backoff, LimitedLogger, answered_in_time
 from seglog.clients.tasks import TaskSet
 from seglog.protocol.api import MetadataRequest, MetadataResponse, TopicMetadata
 from seglog.protocol.errors import ErrorCode
@@ -56,6 +57,8 @@ class Cluster:
         self.config = config
         self.topics: Mapping[str, KnownTopic] = MappingProxyType({})
         self.tasks = TaskSet(self.fail)
+        self.backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        """How long to wait after a request that failed."""
         self.failure = ""
         """Why the client cannot go on, if that is so."""
         self._bootstrap = parse_addresses(servers)
@@ -72,7 +75,6 @@ class Cluster:
         self._refresh_due = asyncio.Event()
         self._is_started = False
         self._is_closed = False
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._trouble: LimitedLogger | None = None
 
     async def start(self) -> None:
@@ -160,18 +162,8 @@ class Cluster:
 
         For requests that may be carried out twice.
         """
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await self._ask_anyone(request, max(0.001, deadline_s - loop.time()))
-            except ClientError as error:
-                pause_s = self._backoff.delay_s(attempt)
-                if not error.retriable or loop.time() + pause_s >= deadline_s:
-                    raise
-            await asyncio.sleep(pause_s)
+        ask = partial(self._ask_anyone, request)
+        return await answered_in_time(ask, timeout_s, self.backoff.delay_s)
 
     def add_broker(self, node_id: int, host: str, port: int) -> None:
         """A broker that is named outside of metadata, such as a coordinator."""
@@ -299,7 +291,7 @@ class Cluster:
                 if not is_unknown:
                     self.warn("looking for topic %s: %s", name, error)
             if name not in self.topics:
-                await asyncio.sleep(self._backoff.delay_s(attempt))
+                await asyncio.sleep(self.backoff.delay_s(attempt))
         self._watched.add(name)
         return known
 
@@ -340,7 +332,7 @@ class Cluster:
                 self._refresh_due.set()
             attempt += 1
             # Also after success: who finds the metadata unfit asks again at once, in a circle.
-            await asyncio.sleep(self._backoff.delay_s(attempt))
+            await asyncio.sleep(self.backoff.delay_s(attempt))
 
     def _learn(self, response: MetadataResponse, asked: list[str] | None) -> None:
         if response.brokers:

@@ -18,7 +18,6 @@ from seglog.clients.errors import (
     broker_error,
 )
 from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp
-from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     FetchPartition,
     FetchRequest,
@@ -107,8 +106,6 @@ class OffsetFinder:
     def __init__(self, cluster: Cluster, isolation_level: IsolationLevel) -> None:
         self._cluster = cluster
         self._isolation_level = isolation_level
-        config = cluster.config
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
 
     async def find(
         self, questions: Mapping[TopicPartition, TimeSpec], timeout_s: float
@@ -132,7 +129,7 @@ class OffsetFinder:
             if error is None:
                 about = ", ".join(map(str, wanted))
                 raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, "no answer about them", about)
-            pause_s = self._backoff.delay_s(attempt)
+            pause_s = self._cluster.backoff.delay_s(attempt)
             if not error.retriable or loop.time() + pause_s >= deadline_s:
                 raise error
             if isinstance(error, BrokerError) and error.code.refreshes_metadata:

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.errors import BrokerError, ClientError, broker_error
-from seglog.clients.retry import Backoff, answered_in_time
+from seglog.clients.retry import answered_in_time
 from seglog.protocol.api import (
     Coordinator,
     CoordinatorType,
@@ -46,9 +46,7 @@ class GroupCoordinator:
         self._about = f"{kind} {group}"
         self._cluster = cluster
         self._node_id: int | None = None
-        config = cluster.config
-        self._timeout_s = config.request_timeout_ms / 1000
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        self._timeout_s = cluster.config.request_timeout_ms / 1000
 
     @property
     def node_id(self) -> int | None:
@@ -61,7 +59,7 @@ class GroupCoordinator:
 
     def pause_s(self, attempt: int) -> float:
         """How long to wait after the ``attempt``-th failure in a row."""
-        return self._backoff.delay_s(attempt)
+        return self._cluster.backoff.delay_s(attempt)
 
     def warn(self, error: ClientError) -> None:
         """Log a trouble that goes on by itself."""
@@ -112,11 +110,9 @@ async def patiently(
     cluster: Cluster, ask: Callable[[], Awaitable[_AnswerT]], timeout_s: float
 ) -> _AnswerT:
     """Ask again while something is being read after a start or carried out, or moves."""
-    config = cluster.config
-    backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
     return await answered_in_time(
         lambda _left_s: ask(),
         timeout_s,
-        backoff.delay_s,
+        cluster.backoff.delay_s,
         is_passing=lambda error: isinstance(error, BrokerError) and error.code in _PASSING,
     )

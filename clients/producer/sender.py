@@ -25,7 +25,6 @@ from seglog.clients.producer.batch import Outcome, ProducerBatch
 from seglog.clients.producer.encoding import divide, encode, renumber
 from seglog.clients.producer.identity import SEQUENCE_ERRORS, ProducerIdentity, Verdict
 from seglog.clients.producer.partition_queue import PartitionQueue
-from seglog.clients.retry import Backoff
 from seglog.protocol.api import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -91,7 +90,6 @@ class Sender:
         self._introduction: asyncio.Task[None] | None = None
         self._last_errors: dict[TopicPartition, ClientError] = {}
         self._last_introduction_error: ClientError | None = None
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self.failed: list[ProducerBatch] = []
         """Newest batches that were given up and that perhaps nobody has looked at."""
 
@@ -177,7 +175,7 @@ class Sender:
                             self.give_up(batch, error)
                         return
                     self._cluster.warn("producer: %s; trying again", error)
-                    await asyncio.sleep(self._backoff.delay_s(attempt))
+                    await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
                 else:
                     self._identity.assume(response.producer_id, response.producer_epoch)
                     self._last_introduction_error = None
@@ -213,7 +211,7 @@ class Sender:
             leader = self._cluster.leader_of(queue.partition)
             if leader is None:
                 self._cluster.refresh_soon()
-                look_again_at_s = self._clock() + self._backoff.delay_s(2)
+                look_again_at_s = self._clock() + self._cluster.backoff.delay_s(2)
             else:
                 by_leader.setdefault(leader, []).append(queue)
         for leader, waiting in by_leader.items():
@@ -381,7 +379,7 @@ class Sender:
         self._last_errors[batch.partition] = error
         self._cluster.warn("producer: %s; trying again", naming(batch.partition, error))
         batch.attempts += 1
-        return self._clock() + self._backoff.delay_s(batch.attempts)
+        return self._clock() + self._cluster.backoff.delay_s(batch.attempts)
 
     def _handle_sequence_error(
         self, queue: PartitionQueue, batch: ProducerBatch, error: BrokerError
