@@ -122,9 +122,6 @@ from seglog.protocol.api.producers import (
     DescribeProducersResult,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListedTransaction,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
 )
 from seglog.protocol.api.topics import (
     BrokerMetadata,
@@ -154,6 +151,9 @@ from seglog.protocol.api.transactions import (
     DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     TransactionDescription,
     TransactionEnd,
     TransactionEndPartitionResult,

@@ -184,3 +184,36 @@ class DescribeTransactionsResponse:
 
     transactions: list[TransactionDescription]
     throttle_time_ms: int = 0
+
+
+@shape
+class ListTransactionsRequest:
+    """List transactions; empty filters match all.
+
+    ``duration_ms`` keeps those that run at least so long (-1: all), ``transactional_id_pattern`` is
+    a regular expression.
+    """
+
+    states: list[str] = field(default_factory=list)
+    producer_ids: list[int] = field(default_factory=list)
+    duration_ms: int = -1
+    transactional_id_pattern: str | None = None
+
+
+@shape
+class ListedTransaction:
+    """One transaction."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@shape
+class ListTransactionsResponse:
+    """The transactions, and the asked states that do not exist."""
+
+    transactions: list[ListedTransaction]
+    unknown_states: list[str] = field(default_factory=list)
+    error: ErrorCode = ErrorCode.NONE
+    throttle_time_ms: int = 0

@@ -24,6 +24,7 @@ from seglog.protocol.kafka.translate import (
     produce,
     producers,
     topics,
+    transaction_admin,
     transaction_markers,
     transactions,
 )
@@ -44,6 +45,7 @@ ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *group_admin.OPERATIONS,
     *producers.OPERATIONS,
     *transactions.OPERATIONS,
+    *transaction_admin.OPERATIONS,
     *transaction_markers.OPERATIONS,
 )
 OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {

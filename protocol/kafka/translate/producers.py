@@ -1,4 +1,4 @@
-"""InitProducerId, DescribeProducers and ListTransactions."""
+"""InitProducerId and DescribeProducers."""
 
 from typing import Final
 
@@ -8,7 +8,6 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.messages import (
     describe_producers,
     init_producer_id,
-    list_transactions,
 )
 from seglog.protocol.kafka.translate.operation import Operation, by_topic, older_error
 
@@ -109,44 +108,6 @@ def fail_describe(
     )
 
 
-def read_list(
-    message: list_transactions.ListTransactionsRequest, _version: int
-) -> api.ListTransactionsRequest:
-    """The filters as they are."""
-    return api.ListTransactionsRequest(
-        message.state_filters,
-        message.producer_id_filters,
-        message.duration_filter,
-        message.transactional_id_pattern,
-    )
-
-
-def write_list(
-    response: api.ListTransactionsResponse, _version: int
-) -> list_transactions.ListTransactionsResponse:
-    """The fields as they are."""
-    return list_transactions.ListTransactionsResponse(
-        throttle_time_ms=response.throttle_time_ms,
-        error_code=response.error,
-        unknown_state_filters=response.unknown_states,
-        transaction_states=[
-            list_transactions.TransactionState(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=each.state,
-            )
-            for each in response.transactions
-        ],
-    )
-
-
-def fail_list(
-    _request: api.ListTransactionsRequest, error: ErrorCode, _message: str | None
-) -> api.ListTransactionsResponse:
-    """Refuse the request."""
-    return api.ListTransactionsResponse([], error=error)
-
-
 OPERATIONS: Final = (
     Operation(
         ApiKey.INIT_PRODUCER_ID,
@@ -163,13 +124,5 @@ OPERATIONS: Final = (
         read_describe,
         write_describe,
         fail_describe,
-    ),
-    Operation(
-        ApiKey.LIST_TRANSACTIONS,
-        list_transactions.ListTransactionsRequest,
-        list_transactions.ListTransactionsResponse,
-        read_list,
-        write_list,
-        fail_list,
     ),
 )

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit and DescribeTransactions."""
+"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and TxnOffsetCommit: what producers ask for."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import describe_transactions
 from seglog.protocol.kafka.messages import transaction_steps as wire
 from seglog.protocol.kafka.messages import txn_offset_commit as offsets
 from seglog.protocol.kafka.translate.committed_offsets import (
@@ -228,51 +227,6 @@ def fail_commit(
     return api.TxnOffsetCommitResponse(refused(request.partitions, error))
 
 
-def read_describe(
-    message: describe_transactions.DescribeTransactionsRequest, _version: int
-) -> api.DescribeTransactionsRequest:
-    """The ids as they are."""
-    return api.DescribeTransactionsRequest(message.transactional_ids)
-
-
-def write_describe(
-    response: api.DescribeTransactionsResponse, _version: int
-) -> describe_transactions.DescribeTransactionsResponse:
-    """One description a transactional id."""
-    return describe_transactions.DescribeTransactionsResponse(
-        throttle_time_ms=response.throttle_time_ms,
-        transaction_states=[_write_description(each) for each in response.transactions],
-    )
-
-
-def _write_description(each: api.TransactionDescription) -> describe_transactions.TransactionState:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in each.partitions:
-        topics.setdefault(topic, []).append(partition)
-    return describe_transactions.TransactionState(
-        error_code=each.error,
-        transactional_id=each.transactional_id,
-        transaction_state=each.state,
-        transaction_timeout_ms=each.timeout_ms,
-        transaction_start_time_ms=each.start_time_ms,
-        producer_id=each.producer_id,
-        producer_epoch=each.producer_epoch,
-        topics=[
-            describe_transactions.TopicData(topic=topic, partitions=partitions)
-            for topic, partitions in topics.items()
-        ],
-    )
-
-
-def fail_describe(
-    request: api.DescribeTransactionsRequest, error: ErrorCode, _message: str | None
-) -> api.DescribeTransactionsResponse:
-    """Refuse every transactional id."""
-    return api.DescribeTransactionsResponse(
-        [api.TransactionDescription(each, error) for each in request.transactional_ids]
-    )
-
-
 OPERATIONS: Final = (
     Operation(
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -305,13 +259,5 @@ OPERATIONS: Final = (
         read_commit,
         write_commit,
         fail_commit,
-    ),
-    Operation(
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        describe_transactions.DescribeTransactionsRequest,
-        describe_transactions.DescribeTransactionsResponse,
-        read_describe,
-        write_describe,
-        fail_describe,
     ),
 )
