@@ -1,1 +1,1 @@
-"""Consumer groups, their offsets, and producer ids: what a broker coordinates for its clients."""
+"""Consumer groups, their offsets, producer ids and transactions: what a broker coordinates."""

@@ -14,10 +14,10 @@ from seglog.broker.coordinator.group_records import (
     offset_tombstone,
     restored_group,
 )
+from seglog.broker.coordinator.group_replay import GroupReplay
 from seglog.broker.coordinator.group_state import GroupLimits, GroupState, Moment
 from seglog.broker.coordinator.offset_store import OffsetStore
 from seglog.broker.coordinator.pending_offsets import PendingOffsets, put_into_force
-from seglog.broker.coordinator.replay import PartitionReplay
 from seglog.broker.coordinator.topic_loading import TopicLoader
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.scheduler import ScheduledTask
@@ -106,9 +106,7 @@ class GroupTable:
         # By partition and producer: groups that an open transaction has offsets of. One that was
         # removed meanwhile may still be named.
         self._transactions: dict[tuple[int, int], set[str]] = {}
-        self._loader = TopicLoader(
-            services, store, PartitionReplay, self._take_over, _warn_not_loaded
-        )
+        self._loader = TopicLoader(services, store, GroupReplay, self._take_over, _warn_not_loaded)
         self._is_stopped = False
 
     def __len__(self) -> int:
@@ -248,7 +246,7 @@ class GroupTable:
             self._services.clock.monotonic_ms() - started_ms,
         )
 
-    def _take_over(self, replay: PartitionReplay) -> None:
+    def _take_over(self, replay: GroupReplay) -> None:
         self.counters.load_faults += replay.faults
         now = self.now()
         limits = self.limits()

@@ -11,9 +11,9 @@ from seglog.broker.coordinator.group_records import (
     offset_record,
     split_by_size,
 )
+from seglog.broker.coordinator.group_replay import GroupReplay
 from seglog.broker.coordinator.internal_topic import partition_of_key
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
-from seglog.broker.coordinator.replay import PartitionReplay
 from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
 from seglog.protocol.kafka.messages.consumer_offsets import (
@@ -67,7 +67,7 @@ async def test_a_stored_record_has_another_form_than_kafka_writes(broker: GroupB
 
 def test_a_key_or_value_of_another_age_is_not_understood() -> None:
     """Old offset keys, values of versions 0 to 4 and newer ones, records of newer protocols."""
-    replay = PartitionReplay("p")
+    replay = GroupReplay("p")
     values = {
         version: encode_versioned(
             OffsetCommitValue(
@@ -100,7 +100,7 @@ def test_a_damaged_record_takes_others_with_it(caplog: pytest.LogCaptureFixture)
     key = offset_key("g", ("t", 2))
     bad_crc = bytearray(batch(late, base_offset=6))
     bad_crc[-1] ^= 1
-    replay = PartitionReplay("offsets-3")
+    replay = GroupReplay("offsets-3")
     data = (
         batch(good)
         + batch((key, b"\x00\x03\x00"), (b"\x00", b""), (None, b"x"), (key, b""), base_offset=1)
@@ -120,7 +120,7 @@ def test_a_damaged_record_takes_others_with_it(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_broken_length_is_followed_into_nowhere() -> None:
-    replay = PartitionReplay("p")
+    replay = GroupReplay("p")
     torn = bytearray(batch(offset_record("g", ("t", 0), CommittedOffset(5))))
     torn[8:12] = b"\xff\xff\xff\xff"
     assert replay.feed(bytes(torn)) is None
@@ -129,7 +129,7 @@ def test_a_broken_length_is_followed_into_nowhere() -> None:
 
 def test_offsets_of_an_aborted_transaction_are_taken() -> None:
     """As Apache Kafka's brokers leave them: those of committed ones count, open ones do not."""
-    replay = PartitionReplay("p")
+    replay = GroupReplay("p")
     data = b""
     for producer_id, outcome in ((1, ControlType.COMMIT), (2, ControlType.ABORT), (3, None)):
         record = offset_record("g", ("t", producer_id), CommittedOffset(producer_id))

@@ -27,7 +27,7 @@ _KINDS: Final[tuple[type[Message], ...]] = (
 )
 
 
-class PartitionReplay(TopicReplay):
+class GroupReplay(TopicReplay):
     """The last word of one partition on every group in it.
 
     Args:
