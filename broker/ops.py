@@ -118,12 +118,17 @@ class OpsPages:
 
 
 def troubles_of(services: Services) -> list[str]:
-    """Data directories that do not take records."""
+    """Data directories that do not take records, and partitions that are not served."""
     troubles = [
         (log_dir.path, services.partitions.trouble_of(log_dir))
         for log_dir in services.logs.log_dirs
     ]
-    return [f"log.dirs={path} {trouble}" for path, trouble in troubles if trouble is not None]
+    lines = [f"log.dirs={path} {trouble}" for path, trouble in troubles if trouble is not None]
+    offline = services.logs.offline_partitions
+    if offline:
+        first = min(offline)
+        lines.append(f"partitions offline: {len(offline)}; {first}: {offline[first]}")
+    return lines
 
 
 def sources_of(

@@ -6,7 +6,6 @@ from seglog.broker.api.context import RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
-from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.layout import parent_directory
 from seglog.protocol.api import (
     DescribePartitionsRequest,
@@ -54,12 +53,9 @@ class DescribePartitionsOperation:
     def _describe(self, topic: str, number: int, *, with_segments: bool) -> PartitionDescription:
         try:
             partition = self._services.partitions.get(topic, number)
-        except RequestError as error:
-            return PartitionDescription(topic, number, error.code)
-        try:
             return self._describe_log(partition, with_segments=with_segments)
-        except StorageError as error:
-            return PartitionDescription(topic, number, error.code)
+        except SeglogError as error:
+            return PartitionDescription(topic, number, *describe_error(error))
 
     def _describe_log(self, partition: Partition, *, with_segments: bool) -> PartitionDescription:
         log = partition.log

@@ -7,6 +7,7 @@ import click
 
 from seglog.clients.cli.connections import open_admin
 from seglog.clients.cli.parameters import json_option
+from seglog.clients.cli.partitions import error_text
 from seglog.clients.cli.rendering import print_json, print_line
 from seglog.clients.cli.settings import connection_options, current_settings
 from seglog.protocol.errors import ErrorCode
@@ -44,7 +45,7 @@ def health(as_json: bool) -> int:
         if partition.leader_id < 0
     ]
     faults += [
-        f"partition {state.topic}-{state.partition} is not served: {state.error.name}"
+        f"partition {state.topic}-{state.partition} is not served: {error_text(state)}"
         for state in partitions
         if state.error is not ErrorCode.NONE
     ]

@@ -41,7 +41,7 @@ _SEGMENT_COLUMNS: Final = (
 def state_cells(partition: "PartitionDescription") -> list[object]:
     """What ``STATE_COLUMNS`` say of a partition."""
     if partition.error is not ErrorCode.NONE:
-        return [*[None] * (len(STATE_COLUMNS) - 1), partition.error.name]
+        return [*[None] * (len(STATE_COLUMNS) - 1), error_text(partition)]
     is_cleaned = partition.first_dirty_offset >= 0
     return [
         partition.log_start_offset,
@@ -53,6 +53,12 @@ def state_cells(partition: "PartitionDescription") -> list[object]:
         f"{partition.cleanable_ratio:.2f}" if is_cleaned else None,
         _state_of(partition),
     ]
+
+
+def error_text(partition: "PartitionDescription") -> str:
+    """Why a partition cannot be served."""
+    name = partition.error.name
+    return name if partition.error_message is None else f"{name}: {partition.error_message}"
 
 
 def _state_of(partition: "PartitionDescription") -> str:

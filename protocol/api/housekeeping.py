@@ -70,6 +70,7 @@ class SegmentDescription:
 class PartitionDescription:
     """What one log holds; ``uncleanable_reason`` is None while it can be cleaned.
 
+    ``error_message`` says why it cannot be served, where there is an ``error``.
     ``cleaning_state`` is idle, in progress, aborted or paused; while a pass is in progress the byte
     counts say how far it is: what is dirty is gone over twice.
     """
@@ -77,6 +78,7 @@ class PartitionDescription:
     topic: str
     partition: int
     error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
     log_dir: str = ""
     leader_epoch: int = -1
     log_start_offset: int = -1

@@ -123,6 +123,10 @@ def test_a_removed_folder_takes_the_other_partitions_along(broker: RunningBroker
         assert wire.find(BAD, LATEST).error == ErrorCode.KAFKA_STORAGE_ERROR
         assert send(wire, GOOD, 20) == ErrorCode.NONE
         assert log_lines(broker, "event=log-offline log=bad-0")
+        reason = describe(admin, BAD).error_message
+        assert reason is not None
+        assert reason.startswith("bad-0 is offline: open "), reason
+        assert reason.endswith("No such file or directory")
         admin.delete_topic(BAD)
         admin.create_topic(BAD, partitions=1)
         assert send(wire, BAD) == ErrorCode.NONE

@@ -236,6 +236,7 @@ def _housekeeping_samples() -> dict[ApiKey, tuple[Any, Any]]:
         "flights",
         0,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        "is offline: why",
         "/data",
         *range(1, 9),
         first_dirty_offset=9,

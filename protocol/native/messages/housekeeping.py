@@ -68,6 +68,7 @@ DESCRIBE_PARTITIONS_RESPONSE: Final = Message(
             api.PartitionDescription,
             **PLACE,
             error=ERROR,
+            error_message=NULLABLE_STRING,
             log_dir=STRING,
             leader_epoch=INT32,
             log_start_offset=INT64,

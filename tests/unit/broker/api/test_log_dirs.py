@@ -1,6 +1,8 @@
 import pytest
 
 from seglog.broker.api import log_dirs
+from seglog.broker.ops import troubles_of
+from seglog.broker.storage.errors import MissingFileError
 from seglog.protocol.api import DescribeLogDirsRequest
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import BrokerParts, batch_of
@@ -50,3 +52,16 @@ async def test_offline_directory_says_so(broker: BrokerParts) -> None:
     assert (only.error, only.partitions) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
     assert only.trouble == "is offline: gone"
     log_dir.offline_reason = None
+
+
+async def test_partitions_that_are_offline_look_well(broker: BrokerParts) -> None:
+    """Their directory takes records; a page and a description say which, how many, and why."""
+    services = broker.services
+    await broker.create_topic("t", 2)
+    assert troubles_of(services) == []
+    for number in (1, 0):
+        log = services.partitions.get("t", number).log
+        services.logs.set_log_offline(log, MissingFileError("open", log.directory, "gone"))
+    log_dir = services.logs.log_dirs[0].path
+    why = f"open {log_dir}/t-0: gone"
+    assert troubles_of(services) == [f"partitions offline: 2; t-0: {why}"]
