@@ -222,7 +222,8 @@ class Fetcher:
             return False
         if state.is_paused:
             return state.place is not None  # Its position can be asked for.
-        if state.stop_offset is not None and state.fetch_offset >= state.stop_offset:
+        is_stopped = state.stop_offset is not None and state.fetch_offset >= state.stop_offset
+        if is_stopped and not state.is_beyond_end:
             return False
         share = self._config.prefetch_bytes // max(1, len(self.states))
         return self._buffered_bytes < self._config.prefetch_bytes and (
@@ -275,6 +276,10 @@ class Fetcher:
             if state is None or state.generation != generation or state.is_of_old_topic:
                 continue
             if result.error is ErrorCode.NONE:
+                if state.is_beyond_end:
+                    # Readers of decided records stop earlier than others have come.
+                    state.is_beyond_end = False
+                    self._notify()
                 if self._take_records(state, result) and partition in self.states:
                     # Served: the others come first in the next request, whose size is limited.
                     self.states[partition] = self.states.pop(partition)

@@ -216,7 +216,10 @@ class PartitionSet:
     async def _set_ends(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         ends = await self.ends(states)
         for partition, end in ends.items():
-            states[partition].stop_offset = end
+            state = states[partition]
+            state.stop_offset = end
+            # Where the topic was made anew, or the end was lost, it is out of range.
+            state.is_beyond_end = state.place is None and state.position > end
 
     async def ends(
         self, partitions: Collection[TopicPartition], spec: TimeSpec = "latest"

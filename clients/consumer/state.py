@@ -29,6 +29,7 @@ class PartitionState:
         "generation",
         "halted_by",
         "high_watermark",
+        "is_beyond_end",
         "is_halted",
         "is_in_flight",
         "is_of_old_topic",
@@ -53,6 +54,8 @@ class PartitionState:
         self.settled = UNKNOWN
         self.high_watermark = UNKNOWN
         self.stop_offset: int | None = None
+        self.is_beyond_end = False
+        """Whether the position may lie behind all there is: then it is asked for all the same."""
         self.buffered_bytes = 0
         self.is_in_flight = False
         self.is_halted = False
@@ -75,6 +78,7 @@ class PartitionState:
         self.fetch_offset = UNKNOWN
         self.position = UNKNOWN
         self.settled = UNKNOWN
+        self.is_beyond_end = False
         self.is_halted = False
         self.is_in_flight = False
         self.is_of_old_topic = False
@@ -96,7 +100,9 @@ class PartitionState:
     @property
     def is_at_stop(self) -> bool:
         """Whether the application has everything up to where it wanted to stop."""
-        return self.stop_offset is not None and self.position >= self.stop_offset
+        if self.stop_offset is None or self.is_beyond_end:
+            return False
+        return self.position >= self.stop_offset
 
     @property
     def is_caught_up(self) -> bool:

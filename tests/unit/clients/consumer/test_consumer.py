@@ -22,6 +22,8 @@ from seglog.protocol.api import (
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsResult,
 )
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.builder import build_batch
@@ -309,6 +311,39 @@ async def test_a_position_that_is_gone_is_an_error_if_wanted_until_the_reader_mo
         assert values(await consumer.read(1)) == [b"10"]
 
 
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", numbered(3)), ("latest", [])])
+async def test_reading_to_the_end_from_beyond_it_finds_nothing(broker, policy, expected):
+    """The offset is not there: the topic was made anew, or somebody has miscounted."""
+    (log,) = broker.create("topic")
+    fill(log, numbered(3))
+    options = {"offset_reset": policy, "stop_at_end": True, **FAST}
+    async with AsyncConsumer(broker.address, {("topic", 0): 99}, **options) as consumer:
+        assert values(await asyncio.wait_for(read_all(consumer), 5)) == expected
+    options["offset_reset"] = "error"
+    async with AsyncConsumer(broker.address, {("topic", 0): 99}, **options) as consumer:
+        with pytest.raises(OffsetOutOfRangeError, match="offset 99 is out of range, there are 0"):
+            await asyncio.wait_for(read_all(consumer), 5)
+    async with AsyncConsumer(broker.address, {("topic", 0): 3}, **options) as consumer:
+        assert await asyncio.wait_for(read_all(consumer), 5) == []
+
+
+async def test_readers_of_decided_records_are_thrown_back_from_their_place(broker):
+    """An open transaction may begin before the offset that others have committed."""
+    (log,) = broker.create("topic")
+    fill(log, numbered(5))
+
+    def undecided(request):
+        if isinstance(request, ListOffsetsRequest):
+            return ListOffsetsResponse([ListOffsetsResult("topic", 0, offset=2)])
+        return None
+
+    broker.script = undecided
+    options = {"isolation": "read_committed", "stop_at_end": True, **FAST}
+    async with AsyncConsumer(broker.address, {("topic", 0): 4}, **options) as consumer:
+        assert await asyncio.wait_for(read_all(consumer), 5) == []
+        assert await consumer.position(("topic", 0)) == 4
+
+
 async def test_damage_is_told_again_until_the_reader_moves(broker):
     (log,) = broker.create("topic")
     fill(log, numbered(3))
@@ -574,8 +609,6 @@ async def test_where_to_begin_is_found_out_again_when_that_fails(broker):
     def refuse(request):
         if not isinstance(request, ListOffsetsRequest) or not refusals:
             return None
-        from seglog.protocol.api import ListOffsetsResponse, ListOffsetsResult
-
         return ListOffsetsResponse([ListOffsetsResult("topic", 0, refusals.pop())])
 
     broker.script = refuse
