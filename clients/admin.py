@@ -449,6 +449,10 @@ def _change_of(key: str, value: ConfigValue | None) -> ConfigChange:
 def _checked(results: Sequence[_ResultT], about: Callable[[_ResultT], str]) -> list[_ResultT]:
     """The results, unless one is an error."""
     for result in results:
-        if result.error is not ErrorCode.NONE:
-            raise broker_error(result.error, result.error_message, about(result))
+        if result.error is ErrorCode.NONE:
+            continue
+        message = result.error_message
+        if result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not message:
+            message = f"{about(result)} does not exist"
+        raise broker_error(result.error, message, about(result))
     return list(results)

@@ -46,6 +46,9 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[Address, ..
     """
     if isinstance(bootstrap_servers, str):
         bootstrap_servers = bootstrap_servers.split(",")
+    for text in bootstrap_servers:
+        if type(text) is not str:
+            raise ConfigurationError(f"bootstrap_servers: {text!r} is not host:port in a string")
     texts = [text.strip() for text in bootstrap_servers]
     addresses = tuple(_parse_address(text) for text in texts if text)
     if not addresses:
@@ -54,6 +57,8 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[Address, ..
 
 
 def _parse_address(text: str) -> Address:
+    if "://" in text:
+        raise ConfigurationError(f"bootstrap_servers: {text!r}: expected host:port without ://")
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         colon, port = rest[:1], rest[1:]
@@ -148,6 +153,8 @@ class ClientConfig:
     metadata_max_age_ms: int = 60_000
 
     def __post_init__(self) -> None:
+        if type(self.client_id) is not str:
+            raise ConfigurationError(f"client_id={self.client_id!r}: expected a string")
         _check_range(self, "connect_timeout_ms", 1)
         _check_range(self, "request_timeout_ms", 1)
         _check_range(self, "reconnect_backoff_ms", 500)

@@ -10,6 +10,7 @@ from seglog.clients.errors import (
     BrokerConnectionError,
     BrokerUnreachableError,
     ClientError,
+    ConfigurationError,
     ConnectionLostError,
     RequestTimeoutError,
     broker_error,
@@ -173,7 +174,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _write(self, request: Any) -> int:
         assert self._transport is not None
-        correlation_id, parts = self._client.encode_request(request)
+        try:
+            correlation_id, parts = self._client.encode_request(request)
+        except UnicodeEncodeError as error:
+            # Half of a surrogate pair, as Python makes it of file names that are no UTF-8.
+            raise ConfigurationError(f"{error.object!r} is no text that can be sent") from error
         # A client's parts are bytes in memory; only a broker sends what lies in files.
         self._transport.writelines(cast("list[bytes]", parts))
         return correlation_id

@@ -1,8 +1,8 @@
 """``seglog``: look into a broker, change it, write to it and read from it.
 
 Exit status: 0 done, 1 it failed (one sentence on standard error says why), 2 the command line
-cannot be right, 130 interrupted by Ctrl-C. A reader of the output that goes away (``| head``) is
-no failure.
+cannot be right, 130 interrupted by Ctrl-C, 143 ended by SIGTERM. A reader of the output that goes
+away (``| head``) is no failure.
 """
 
 import warnings
@@ -18,9 +18,11 @@ from seglog.clients.cli.settings import (
     connection_options,
     settings_of,
 )
+from seglog.clients.cli.signals import ended_by_signals
 from seglog.protocol.errors import SeglogError
 
 _INTERRUPTED: Final = 130
+_SIGNALLED: Final = 128
 _PLACE: Final = "seglog.clients.cli."
 _COMMANDS: Final[Mapping[str, Entry]] = {
     name: Entry(_PLACE + place, summary)
@@ -71,6 +73,10 @@ class _Program(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a number that it returns is the exit status."""
         open_standard_streams()
+        with ended_by_signals() as ended_by:
+            return self._run(ctx, ended_by)
+
+    def _run(self, ctx: click.Context, ended_by: list[int]) -> Any:
         # Ctrl-C may come after a call was made and before it was handed to the client's loop.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         try:
@@ -80,7 +86,7 @@ class _Program(LazyGroup):
             drop_data()
             ctx.exit(0)
         except KeyboardInterrupt:
-            ctx.exit(_INTERRUPTED)
+            ctx.exit(_SIGNALLED + ended_by[-1] if ended_by else _INTERRUPTED)
         except (OSError, SeglogError) as error:
             raise _failure_of(ctx, error) from error
         except click.UsageError:

@@ -166,7 +166,9 @@ def _line_format(options: dict[str, Any]) -> LineFormat:
         key_separator,
         options["key"],
         header_separator,
-        tuple((name, value.encode()) for name, value in options["headers"]),
+        tuple(
+            (name, value.encode("utf-8", "surrogateescape")) for name, value in options["headers"]
+        ),
         null_marker,
         options["timestamp"],
         options["partition"],

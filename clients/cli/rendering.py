@@ -1,5 +1,6 @@
 """The only module that writes: data to standard output, messages to standard error."""
 
+import io
 import json
 import os
 import select
@@ -25,7 +26,8 @@ def print_line(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Write one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
+    print(json.dumps(value, indent=2, ensure_ascii=not is_unicode))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -70,7 +72,7 @@ def data_stream() -> BinaryIO:
 
 
 def open_standard_streams() -> None:
-    """Put the null device where a standard stream is closed.
+    """Put the null device where a standard stream is closed; let every text be printed.
 
     Else the next socket gets its number: what is printed goes there, and libuv ends the process.
     """
@@ -81,6 +83,9 @@ def open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         if getattr(sys, name) is None:  # which is what Python makes of a closed one
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the terminal's encoding has no signs for is shown as \\xHH and is no error.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def is_data_wanted() -> bool:

@@ -98,8 +98,12 @@ def connection_options(command: _FunctionT) -> _FunctionT:
 def _take_bootstrap_server(
     ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> None:
-    if value is not None:
-        settings_of(ctx).bootstrap_server = value
+    if value is None:
+        return
+    if not value.strip():
+        # A variable that is not set: taking another broker instead could do harm there.
+        raise click.BadParameter("it is empty")
+    settings_of(ctx).bootstrap_server = value
 
 
 def _take_file(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:

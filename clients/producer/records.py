@@ -83,7 +83,10 @@ def measured_record(
         if type(name) is not str:
             raise ConfigurationError(f"header name {name!r}: expected a string")
         plain = _checked_bytes(f"header {name}", content)
-        size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(plain or b"")
+        try:
+            size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(plain or b"")
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(f"header name {name!r} is no text that can be sent") from error
         checked.append((name, plain))
     return (timestamp_ms, key, value, tuple(checked)), size
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.clients import Admin
+from seglog.clients import Admin, Consumer
 from seglog.clients.testing import RunningBroker, running_broker
 
 SEGLOG = [sys.executable, "-m", "seglog.clients.cli"]
@@ -182,6 +182,69 @@ def test_a_closed_standard_stream_ends_in_an_abort(address: str, closed: str) ->
         result = run(address, "-c", line, program=["/bin/sh"])
         assert result.returncode == 0, (command, result.stderr)
         assert b"Traceback" not in result.stderr
+
+
+def test_names_that_are_no_text_end_in_a_traceback_or_never(address: str) -> None:
+    r"""Bytes that are no UTF-8 are ``\udc..`` in Python; a value takes them as they are."""
+    checked(address, "topics", "create", "names")
+    odd = os.fsdecode(b"\xff")
+    for arguments in (
+        ("topics", "create", odd),
+        ("produce", "names", "-H", f"{odd}=value"),
+        ("consume", "names", "-e", "-g", odd),
+    ):
+        result = run(address, *arguments, data=b"line\n")
+        assert result.returncode == 2, result.stderr
+        assert b"no text that can be sent" in result.stderr
+        assert b"Traceback" not in result.stderr
+    checked(address, "produce", "names", "-H", f"name={odd}", data=b"line\n")
+    (header,) = json.loads(checked(address, "consume", "names", "-e", "--json"))["headers"]
+    assert header == {"name": "name", "value_base64": "/w=="}
+
+
+def test_a_terminated_reader_has_printed_what_it_does_not_commit(address: str) -> None:
+    """``timeout``, systemd and containers end a program by SIGTERM."""
+    checked(address, "topics", "create", "ended")
+    checked(address, "produce", "ended", data=b"1\n2\n")
+    with subprocess.Popen(
+        [*SEGLOG, "consume", "ended", "-g", "ended", "--from-beginning"],
+        env={**os.environ, "SEGLOG_BOOTSTRAP_SERVER": address},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"1\n", b"2\n"]
+        process.terminate()
+        assert process.wait(20) == 0
+    with Admin(address) as admin:
+        assert admin.describe_groups(["ended"])["ended"].state == "Empty"
+        assert admin.group_lag("ended")["ended", 0].lag == 0
+    with subprocess.Popen(
+        [*SEGLOG, "produce", "ended"],
+        env={**os.environ, "SEGLOG_BOOTSTRAP_SERVER": address},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"3\n")
+        process.stdin.flush()
+        with Consumer(address, {("ended", 0): 2}) as consumer:
+            assert len(consumer.read(1, 20)) == 1
+        process.terminate()
+        assert process.wait(20) == 143
+        assert process.stderr.read().startswith(b"1 record stored in ended")
+
+
+def test_what_is_not_there_is_passed_over_in_silence(address: str) -> None:
+    checked(address, "topics", "create", "beyond")
+    checked(address, "produce", "beyond", data=b"1\n")
+    gone = run(address, "topics", "describe", "nowhere")
+    assert gone.stderr == b"seglog: %s: topic nowhere does not exist\n" % address.encode()
+    result = run(address, "consume", "beyond", "-e", "--from", "99")
+    assert result.returncode == 1
+    assert b"offset 99 is out of range, there are 0 to 1" in result.stderr
+    assert checked(address, "consume", "beyond", "-e", "--from", "1") == ""
 
 
 def test_a_full_disk_ends_in_a_traceback(address: str) -> None:

@@ -26,7 +26,10 @@ def test_addresses_as_people_write_them(text, addresses):
     assert list(parse_addresses(text)) == addresses
 
 
-@pytest.mark.parametrize("text", ["", ",", [], ":9092", "host:0", "host:65536", "h:x", "[a"])
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", [], ":9092", "host:0", "host:65536", "h:x", "[a", ["h", 9092], "PLAINTEXT://h:9092"],
+)
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         parse_addresses(text)
@@ -60,6 +63,7 @@ def test_type_checkers_know_every_option_and_its_type(kind, hints):
         (options.ProducerConfig, {"enable_idempotence": "yes"}),
         (options.ConsumerConfig, {"offset_reset": "none"}),
         (options.ConsumerConfig, {"isolation": "serializable"}),
+        (options.ConsumerConfig, {"client_id": None}),
         (options.ConsumerConfig, {"group": ""}),
         (options.ConsumerConfig, {"group": b"g"}),
         (options.ConsumerConfig, {"group_instance_id": "i"}),

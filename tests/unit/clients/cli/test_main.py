@@ -212,6 +212,8 @@ def test_lines_before_a_bad_one_are_dropped(threaded_broker: FakeBroker) -> None
         ("consume", "t", "--format", "%q"),
         ("consume", "t", "--formatter-property", "print.everything=true"),
         ("consume", "t", "u", "--from", "5"),
+        ("topics", "list", "--bootstrap-server", ""),
+        ("topics", "list", "--bootstrap-server", "PLAINTEXT://127.0.0.1:9092"),
         ("delete-records",),
         ("delete-records", "t"),
         ("delete-records", "t", "0:1", "--to-latest"),

@@ -1,5 +1,9 @@
 """What people see."""
 
+import io
+import json
+import sys
+
 import pytest
 
 from seglog.clients.cli import rendering
@@ -51,3 +55,16 @@ def test_a_live_line_litters_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     live.show("50 %")
     live.clear()
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_without_unicode_ends_in_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LC_ALL=en_US.ISO-8859-1, PYTHONIOENCODING=ascii: what it has no signs for is escaped."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    rendering.open_standard_streams()
+    rendering.print_line("größe")
+    rendering.print_json({"group": "größe\U0001f600"})
+    rendering.flush_data()
+    first, document = raw.getvalue().split(b"\n", 1)
+    assert first == b"gr\\xf6\\xdfe"
+    assert json.loads(document) == {"group": "größe\U0001f600"}

@@ -211,6 +211,8 @@ async def test_a_partition_that_is_gone_is_not_waited_for(broker):
         ({"headers": {"name": b"value"}}, "header 'name': expected a pair"),
         ({"headers": [("name",)]}, "expected a pair"),
         ({"value": "text"}, "value is a str: expected bytes"),
+        ({"topic": "t\udcff"}, "no text that can be sent"),
+        ({"headers": [("\udcff", b"")]}, "no text that can be sent"),
     ],
 )
 async def test_what_no_record_can_be_is_refused_by_name(broker, arguments, words):
