@@ -136,7 +136,8 @@ class TransactionAdditions:
         )
         assert transaction is not None
         if added is transaction.metadata:
-            return None
+            # It may have been added by a request that still waits for the disk.
+            return transaction.not_durable
         return self._endings.log(transaction, added)
 
     def add_offsets(

@@ -88,7 +88,7 @@ class TransactionEndings:
             acknowledged = self._store.append(metadata.transactional_id, [record])
         except SeglogError as error:
             raise coordinator_error(error) from error
-        transaction.metadata = metadata
+        transaction.metadata, transaction.acknowledged = metadata, acknowledged
         return acknowledged
 
     def decide(

@@ -41,12 +41,22 @@ class Transaction:
         unmarked: of a decided transaction, the partitions whose marker is still to be written.
         is_repeat: whether markers may have been written before a start.
         is_waiting: whether something that it has logged is not yet as durable as it has to be.
+        acknowledged: done when ``metadata`` is as durable as that; None where it was so at once.
     """
 
     metadata: TransactionMetadata
     unmarked: set[Place] = field(default_factory=set)
     is_repeat: bool = False
     is_waiting: bool = False
+    acknowledged: "asyncio.Future[None] | None" = None
+
+    @property
+    def not_durable(self) -> "asyncio.Future[None] | None":
+        """What who is told of ``metadata`` has to wait for; None if it is durable."""
+        acknowledged = self.acknowledged
+        if acknowledged is None or (acknowledged.done() and acknowledged.exception() is None):
+            return None
+        return acknowledged
 
 
 @dataclass(slots=True)
