@@ -17,6 +17,7 @@ from seglog.clients.config import ProducerConfig
 from seglog.clients.errors import (
     BrokerError,
     ClientError,
+    ProducerFencedError,
     TransactionAbortedError,
     broker_error,
 )
@@ -179,6 +180,10 @@ class Transactions:
             return
         try:
             await self.abort()
+        except ProducerFencedError as error:
+            self._cluster.warn(
+                "producer: %s; its transaction was aborted then", naming(self.progress.about, error)
+            )
         except ClientError as error:
             self._cluster.warn(
                 "producer: %s; its transaction times out", naming(self.progress.about, error)

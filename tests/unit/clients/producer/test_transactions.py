@@ -257,6 +257,23 @@ async def test_one_that_took_too_long_is_closed_and_one_that_was_replaced_goes_o
     assert [(each.producer_id, each.producer_epoch) for each in claims] == [(7, 0)] * 2
 
 
+async def test_one_that_was_replaced_is_said_to_time_out(coordinator, caplog):
+    """Whoever took its place has ended its transaction."""
+
+    async def fail(producer):
+        async with producer.transaction():
+            await producer.send_and_wait("t", b"x", partition=0)
+            raise ValueError("of the application")
+
+    async with AsyncProducer(coordinator.broker.address, **QUICK) as producer:
+        coordinator.refuse(EndTxnRequest, FENCED)
+        with pytest.raises(ValueError, match="of the application"):
+            await fail(producer)
+    (warning,) = [line for line in caplog.messages if "its transaction" in line]
+    assert warning.endswith("its transaction was aborted then")
+    assert "another producer has taken it over" in warning
+
+
 async def test_a_commit_of_unknown_outcome_is_taken_for_a_failed_one(coordinator):
     """Only the same question again can tell; an abort is refused."""
     async with AsyncProducer(coordinator.broker.address, **QUICK, max_block_ms=20) as producer:
