@@ -206,7 +206,11 @@ class Partition:
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to ``epoch`` and the offset where it ended; (-1, -1) if unknown."""
-        found = self.log.leader_epochs.end_offset_for(epoch, self.log.offsets.log_end)
+        log_end = self.log.offsets.log_end
+        if epoch == self.leader_epoch:
+            # Noted with its first batch only; a reader of a log that has none has missed nothing.
+            return epoch, log_end
+        found = self.log.leader_epochs.end_offset_for(epoch, log_end)
         return found.epoch, found.start_offset
 
     def available_bytes(self, offset: int, max_bytes: int, isolation: FetchIsolation) -> int:

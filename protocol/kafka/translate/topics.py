@@ -17,7 +17,10 @@ _DELETE_ERROR_LADDER: Final = {
 def read_create_topics(
     message: create_topics.CreateTopicsRequest, _version: int
 ) -> api.CreateTopicsRequest:
-    """Key assignments by partition, overrides by name."""
+    """Key assignments by partition, overrides by name.
+
+    A partition that is assigned twice gets the replicas of both, which is refused.
+    """
     return api.CreateTopicsRequest(
         [
             api.NewTopic(
@@ -25,13 +28,22 @@ def read_create_topics(
                 topic.num_partitions,
                 topic.replication_factor,
                 {each.name: each.value for each in topic.configs},
-                {each.partition_index: each.broker_ids for each in topic.assignments},
+                _assignments(topic.assignments),
             )
             for topic in message.topics
         ],
         message.timeout_ms,
         message.validate_only,
     )
+
+
+def _assignments(
+    assignments: list[create_topics.CreatableReplicaAssignment],
+) -> dict[int, list[int]]:
+    by_partition: dict[int, list[int]] = {}
+    for each in assignments:
+        by_partition.setdefault(each.partition_index, []).extend(each.broker_ids)
+    return by_partition
 
 
 def write_create_topics(

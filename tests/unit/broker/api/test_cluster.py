@@ -48,8 +48,12 @@ async def test_a_page_leads_to_itself(broker: BrokerParts) -> None:
 
 
 async def test_end_of_an_epoch_is_found(broker: BrokerParts) -> None:
-    """EPOCH-4"""
+    """EPOCH-4: that of the leader where the log ends, also of a log without a batch."""
     await broker.create_topic("t")
+    for epoch, expected in ((0, (0, 0)), (1, (-1, -1)), (-1, (-1, -1))):
+        entry = OffsetForLeaderEpochPartition("t", 0, epoch)
+        (result,) = (await broker.ask(OffsetForLeaderEpochRequest([entry]))).partitions
+        assert (result.leader_epoch, result.end_offset) == expected
     await broker.produce([("t", 0, batch_of(b"a", b"b"))])
     broker.partition("t", 0).leader_epoch = 4
     await broker.produce([("t", 0, batch_of(b"c"))])

@@ -32,6 +32,17 @@ def test_assignments_and_overrides_are_lost() -> None:
     )
 
 
+def test_a_partition_that_is_assigned_twice_is_assigned_once() -> None:
+    """One of the two would be forgotten without a word; with the replicas of both it is refused."""
+    assignment = create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=[0])
+    topic = create_topics.CreatableTopic(
+        name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment, assignment]
+    )
+    message = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=5)
+    (wanted,) = topics.read_create_topics(message, 7).topics
+    assert wanted.assignments == {0: [0, 0]}
+
+
 def test_topics_are_deleted_by_name_in_both_forms() -> None:
     """A list of names up to version 5, of names or ids from version 6 on."""
     old = delete_topics.DeleteTopicsRequest(topics=[], topic_names=["a", "b"], timeout_ms=5)
