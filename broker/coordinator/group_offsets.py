@@ -23,13 +23,12 @@ from seglog.broker.coordinator.answers import coordinator_error
 from seglog.broker.coordinator.group_records import (
     NO_EXPIRY_MS,
     CommittedOffset,
-    Place,
     offset_record,
-    split_by_size,
 )
 from seglog.broker.coordinator.groups import Group, GroupTable
 from seglog.broker.coordinator.offset_lookups import OffsetLookups
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC, OffsetStore
+from seglog.broker.coordinator.stored_records import Place, split_by_size
 from seglog.broker.errors import RequestError
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
@@ -148,8 +147,7 @@ class GroupOffsets(OffsetLookups):
             if any(not result.error for result, _, _ in self._judge(order)):
                 await self._store.ensure()
         except SeglogError as error:
-            refusal = coordinator_error(error)
-            return order.refused(refusal.code)
+            return order.refused(coordinator_error(error).code)
         return await finished(self._commit(order))
 
     def _commit(self, order: _Order[ResponseT]) -> ResponseT | Pending[ResponseT]:
@@ -163,8 +161,7 @@ class GroupOffsets(OffsetLookups):
                     work = self._commit_when_entered(order, entered)
                     return self._services.begin(work, holds_input=False)
         except SeglogError as error:
-            refusal = coordinator_error(error)
-            return order.refused(refusal.code)
+            return order.refused(coordinator_error(error).code)
         waiting: _Waiting = []
         if acceptable:
             self._write(group, acceptable, order.transaction, waiting)
@@ -184,8 +181,7 @@ class GroupOffsets(OffsetLookups):
         try:
             await asyncio.shield(entered)
         except SeglogError as error:
-            refusal = coordinator_error(error)
-            return order.refused(refusal.code)
+            return order.refused(coordinator_error(error).code)
         return await finished(self._commit(order))
 
     def _check(self, request: OffsetCommitRequest) -> Group:

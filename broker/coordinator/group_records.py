@@ -1,11 +1,11 @@
 """What groups are on disk: the records of ``__consumer_offsets``, in Apache Kafka's formats."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from seglog.broker.coordinator.group import ClassicGroup
 from seglog.broker.coordinator.group_state import GroupLimits, Moment
 from seglog.broker.coordinator.members import Member
+from seglog.broker.coordinator.stored_records import Place, StoredRecord
 from seglog.protocol.api import ZERO_TOPIC_ID
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
 from seglog.protocol.kafka.messages.consumer_offsets import (
@@ -15,13 +15,6 @@ from seglog.protocol.kafka.messages.consumer_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from seglog.protocol.records.builder import RECORD_OVERHEAD_BYTES_MAX
-
-StoredRecord: TypeAlias = tuple[bytes, bytes | None]
-"""Key and value; no value deletes what the key names."""
-
-Place: TypeAlias = tuple[str, int]
-"""Topic and partition."""
 
 NO_EXPIRY_MS: Final = -1
 
@@ -149,18 +142,3 @@ def restored_group(
         members=members,
         changed_ms=value.current_state_timestamp,
     )
-
-
-def split_by_size(records: Iterable[StoredRecord], max_bytes: int) -> Iterator[list[StoredRecord]]:
-    """Cut records into runs that fit into a batch each; a record that alone is larger stays so."""
-    run: list[StoredRecord] = []
-    size = 0
-    for key, value in records:
-        record_bytes = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES_MAX
-        if run and size + record_bytes > max_bytes:
-            yield run
-            run, size = [], 0
-        run.append((key, value))
-        size += record_bytes
-    if run:
-        yield run

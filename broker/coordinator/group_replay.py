@@ -5,8 +5,9 @@ See ``topic_reading`` for how that goes.
 
 from typing import ClassVar, Final
 
-from seglog.broker.coordinator.group_records import CommittedOffset, Place
+from seglog.broker.coordinator.group_records import CommittedOffset
 from seglog.broker.coordinator.pending_offsets import put_into_force
+from seglog.broker.coordinator.stored_records import Place
 from seglog.broker.coordinator.topic_reading import TopicReplay
 from seglog.protocol.kafka.codec import decode_record_key, decode_versioned
 from seglog.protocol.kafka.messages.consumer_offsets import (

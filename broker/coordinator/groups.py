@@ -10,7 +10,6 @@ from seglog.broker.api.services import Services
 from seglog.broker.coordinator.group import ClassicGroup
 from seglog.broker.coordinator.group_records import (
     CommittedOffset,
-    Place,
     offset_tombstone,
     restored_group,
 )
@@ -18,6 +17,7 @@ from seglog.broker.coordinator.group_replay import GroupReplay
 from seglog.broker.coordinator.group_state import GroupLimits, GroupState, Moment
 from seglog.broker.coordinator.offset_store import OffsetStore
 from seglog.broker.coordinator.pending_offsets import PendingOffsets, put_into_force
+from seglog.broker.coordinator.stored_records import Place
 from seglog.broker.coordinator.topic_loading import TopicLoader
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.scheduler import ScheduledTask

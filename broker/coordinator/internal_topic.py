@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seglog.broker.api.services import Services
-from seglog.broker.coordinator.group_records import StoredRecord, split_by_size
+from seglog.broker.coordinator.stored_records import StoredRecord, split_by_size
 from seglog.broker.partition.partition import Partition
 from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.producer_state import AppendOrigin

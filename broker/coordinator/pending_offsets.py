@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from seglog.broker.coordinator.group_records import CommittedOffset, Place
+from seglog.broker.coordinator.group_records import CommittedOffset
+from seglog.broker.coordinator.stored_records import Place
 
 
 class PendingOffsets:

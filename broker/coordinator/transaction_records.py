@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from seglog.broker.coordinator.group_records import StoredRecord
+from seglog.broker.coordinator.stored_records import StoredRecord
 from seglog.broker.coordinator.transaction_state import Place, TransactionMetadata, TransactionState
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned

@@ -9,11 +9,11 @@ from seglog.broker.coordinator.group_records import (
     CommittedOffset,
     offset_key,
     offset_record,
-    split_by_size,
 )
 from seglog.broker.coordinator.group_replay import GroupReplay
 from seglog.broker.coordinator.internal_topic import partition_of_key
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
+from seglog.broker.coordinator.stored_records import split_by_size
 from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
 from seglog.protocol.kafka.messages.consumer_offsets import (
