@@ -134,20 +134,6 @@ class MappedIndex:
         if self.entries:
             self._check_ends(data_bytes)
 
-    def check_order(self, data_bytes: int | None = None) -> None:
-        """``sanity_check``, and the order of all entries; the cost grows with their number.
-
-        Raises:
-            CorruptIndexError: the index must be rebuilt.
-            MissingFileError: there is no file.
-        """
-        self.sanity_check(data_bytes)
-        previous: tuple[int, int] | None = None
-        for number, entry in enumerate(self.iterate()):
-            if previous is not None and not self._follows(entry, previous):
-                raise CorruptIndexError(self.path, f"entry {number} is {entry}, after {previous}")
-            previous = entry
-
     def truncate_to(self, offset: int) -> None:
         """Drops the entries with that offset or a greater one (IDX-6)."""
         keep = self._first_row_at_or_above(offset)

@@ -349,16 +349,7 @@ class LogSegment:
                 return TimestampOffset(found[1], found[0], header.partition_leader_epoch)
         return None
 
-    # ---- checking, recovering, cutting
-
-    def check_indexes(self, *, every_entry: bool = False) -> None:
-        """Looks whether the indexes can be trusted; see ``SegmentIndexes.check``.
-
-        Raises:
-            CorruptIndexError, MissingFileError: ``recover`` or ``rebuild_indexes`` is due.
-        """
-        self._indexes.check(every_entry=every_entry)
-        self.transaction_index.sanity_check()
+    # ---- recovering, cutting
 
     def recover(
         self,

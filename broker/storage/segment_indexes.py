@@ -216,21 +216,18 @@ class SegmentIndexes:
         self._take_last_entries()
         self.is_loaded = True
 
-    def check(self, *, every_entry: bool = False) -> None:
+    def check(self) -> None:
         """Compares the indexes with each other and with the data file.
 
         Looks at sizes, at both ends, and at the batches that the last entries tell of; the cost
-        does not depend on the size of the segment, unless ``every_entry`` asks for their order.
+        does not depend on the size of the segment.
 
         Raises:
             CorruptIndexError, MissingFileError: the indexes must be rebuilt.
         """
         size = self._log.size
         for index in (self._offset_index, self._time_index):
-            if every_entry:
-                index.check_order(size)
-            else:
-                index.sanity_check(size)
+            index.sanity_check(size)
         try:
             self._check_offset_index()
             self._check_time_index()

@@ -15,6 +15,7 @@ from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileEr
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.segment import LogSegment
 from support.faulty_file_system import FaultyFileSystem
+from support.index_checks import check_indexes
 from support.recording_file_system import Keep, RecordingFileSystem
 from support.segment_builder import NOW_MS, append, batch, new_segment, reopened
 
@@ -69,7 +70,7 @@ def test_power_cut_loses_what_was_flushed(
         segment.prepare_for_appends()
         append(segment, batch(3 * count, [NOW_MS + 100]))
         segment.close()
-        reopened(OsFileSystem(), left).check_indexes(every_entry=True)
+        check_indexes(reopened(OsFileSystem(), left), every_entry=True)
 
 
 def test_sealed_and_flushed_segment_needs_recovery(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_sealed_and_flushed_segment_needs_recovery(tmp_path: Path) -> None:
     for seed in range(10):
         left = file_system.after_power_cut(tmp_path / str(seed), keep=seed)
         segment = reopened(OsFileSystem(), left)
-        segment.check_indexes(every_entry=True)
+        check_indexes(segment, every_entry=True)
         assert segment.next_offset() == 72
         assert segment.max_timestamp_ms == NOW_MS + 23
 
@@ -175,6 +176,6 @@ def test_full_disk_loses_acknowledged_batches(tmp_path: Path) -> None:
         segment.close()
         assert (directory / LOG).read_bytes() == b"".join(acknowledged)
         again = reopened(OsFileSystem(), directory)
-        again.check_indexes(every_entry=True)
+        check_indexes(again, every_entry=True)
         assert again.recover() == 0
         again.close()

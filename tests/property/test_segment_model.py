@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from seglog.broker.storage.files import OsFileSystem
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import iter_batches
+from support.index_checks import check_indexes
 from support.segment_builder import NOW_MS, append, batch, headers_in, new_segment, reopened
 
 CONFIG = LogConfig(index_interval_bytes=150, segment_index_bytes=4000)
@@ -66,7 +67,7 @@ class SegmentMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.segment.close()
         self.segment = reopened(self.file_system, self.directory, BASE, CONFIG)
-        self.segment.check_indexes(every_entry=True)
+        check_indexes(self.segment, every_entry=True)
         self.segment.prepare_for_appends()
 
     @rule(torn=st.binary(max_size=80))

@@ -21,6 +21,7 @@ from seglog.broker.storage.transaction_index import AbortedTransaction
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import BatchHeader, read_header
 from support.faulty_file_system import FaultyFileSystem
+from support.index_checks import check_indexes
 from support.segment_builder import (
     NOW_MS,
     SMALL,
@@ -242,7 +243,7 @@ def test_full_disk_stops_the_start(sealed: Path) -> None:
     segment.close()
     file_system.calls.heal()
     with pytest.raises(CorruptIndexError):
-        reopened(file_system, sealed).check_indexes()
+        check_indexes(reopened(file_system, sealed))
     again = reopened(file_system, sealed)
     assert again.max_timestamp_ms == NOW_MS + 2990
     again.close()
@@ -338,7 +339,7 @@ def test_damaged_index_serves_wrong_positions(
         # Two swapped entries that are right in themselves only cost time.
         assert lines == []
         with pytest.raises(CorruptIndexError):
-            reopened(file_system, sealed).check_indexes(every_entry=True)
+            check_indexes(reopened(file_system, sealed), every_entry=True)
         healed = reopened(file_system, sealed)
         healed.rebuild_indexes()
         healed.close()
@@ -349,15 +350,15 @@ def test_damaged_index_serves_wrong_positions(
 def test_start_does_not_notice_what_its_checks_could(
     file_system: OsFileSystem, sealed: Path, name: str
 ) -> None:
-    reopened(file_system, sealed).check_indexes(every_entry=True)
+    check_indexes(reopened(file_system, sealed), every_entry=True)
     content = (sealed / name).read_bytes()
     for damaged in (b"", content[:13], b"\xff" * len(content), content + bytes(240)):
         (sealed / name).write_bytes(damaged)
         with pytest.raises(CorruptIndexError):
-            reopened(file_system, sealed).check_indexes()
+            check_indexes(reopened(file_system, sealed))
     (sealed / name).unlink()
     with pytest.raises(MissingFileError):
-        reopened(file_system, sealed).check_indexes()
+        check_indexes(reopened(file_system, sealed))
 
 
 def test_emptied_data_file_keeps_its_index(file_system: OsFileSystem, sealed: Path) -> None:
@@ -365,7 +366,7 @@ def test_emptied_data_file_keeps_its_index(file_system: OsFileSystem, sealed: Pa
     (sealed / LOG).write_bytes(b"")
     segment = reopened(file_system, sealed)
     with pytest.raises(CorruptIndexError):
-        segment.check_indexes()
+        check_indexes(segment)
     assert segment.next_offset() == 0
     assert segment.read(0, 100) is None
     segment.close()
@@ -380,7 +381,7 @@ def test_small_segment_is_taken_for_damaged(
     segment = new_segment(file_system, tmp_path)
     fill(segment, count)
     segment.close()
-    reopened(file_system, tmp_path).check_indexes()
+    check_indexes(reopened(file_system, tmp_path))
 
 
 def test_records_without_timestamps_are_taken_for_damage(
@@ -436,7 +437,7 @@ def test_wide_segment_gets_wrapped_offsets(file_system: OsFileSystem, tmp_path: 
     assert joined == (tmp_path / LOG).read_bytes()
     for part in parts:
         assert part.log.path.endswith(".log.cleaned")
-        part.check_indexes(every_entry=True)
+        check_indexes(part, every_entry=True)
 
 
 def test_failed_split_leaves_files(tmp_path: Path) -> None:
