@@ -35,7 +35,7 @@ from seglog.broker.storage.cleaner.candidates import (
     nothing_to_clean,
 )
 from seglog.broker.storage.cleaner.cleaner import Cleaner
-from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap
+from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap, progress_of
 from seglog.broker.storage.errors import (
     ClosedFileError,
     DiskFullError,
@@ -163,12 +163,7 @@ class LogCleaner:
         What is dirty counts twice: it is read for the key map, and then again to be copied.
         """
         job = self._jobs.get(topic_partition)
-        if job is None:
-            return 0, 0
-        plan, statistics = job.plan, job.statistics
-        return statistics.bytes_mapped + statistics.bytes_read, sum(
-            each.size_bytes for each in (*plan.dirty_segments, *plan.segments)
-        )
+        return (0, 0) if job is None else progress_of(job.plan, job.statistics)
 
     def look_at(self, log: Log) -> CleanableLog:
         """What there is to clean in a log; one whose files cannot be read is given up."""

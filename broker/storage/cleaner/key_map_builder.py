@@ -48,6 +48,7 @@ class _KeyMapBuilder:
     def run(self, segments: Iterable[SourceSegment]) -> None:
         for segment in segments:
             if self._is_full_after(segment):
+                self._statistics.end_offset = self._keys.latest_offset + 1
                 self._statistics.is_map_full = True
                 return
             # Offsets may be missing at the end of a segment: they are behind us all the same.

@@ -74,7 +74,8 @@ class CleaningStatistics:
     """What one pass read and wrote.
 
     ``bytes_mapped`` are those that the key map was built from, ``bytes_read`` those that were
-    looked at to be copied.
+    looked at to be copied. With ``is_map_full`` the pass ends at ``end_offset``, and the next one
+    goes on there.
     """
 
     bytes_mapped: int = 0
@@ -85,6 +86,7 @@ class CleaningStatistics:
     records_without_key: int = 0
     keys: int = 0
     is_map_full: bool = False
+    end_offset: int = INT64_MAX
 
 
 class CleaningResult(NamedTuple):
@@ -92,3 +94,18 @@ class CleaningResult(NamedTuple):
 
     end_offset: int
     statistics: CleaningStatistics
+
+
+def progress_of(plan: CleaningPlan, statistics: CleaningStatistics) -> tuple[int, int]:
+    """Bytes that a pass has gone over, and how many there are to go over.
+
+    What is dirty counts twice: it is read for the key map, and then again to be copied; but for
+    what no longer fits into the map.
+    """
+    to_copy = sum(
+        each.size_bytes for each in plan.segments if each.base_offset < statistics.end_offset
+    )
+    to_map = statistics.bytes_mapped
+    if not statistics.is_map_full:
+        to_map = sum(each.size_bytes for each in plan.dirty_segments)
+    return statistics.bytes_mapped + statistics.bytes_read, to_map + to_copy

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seglog.broker.storage.cleaner.plan import progress_of
 from seglog.broker.storage.errors import CorruptLogError
 from seglog.broker.storage.producer_entry import LastProducerRecord
 from seglog.broker.storage.transaction_index import AbortedTransaction
@@ -253,6 +254,19 @@ def test_a_full_map_loses_records_that_it_did_not_reach(log: SealedLog) -> None:
     assert passes > 1
     last = {record.key: record.offset for record in log.records()}
     assert last == {b"k%02d" % number: number + 20 for number in range(20)}
+
+
+def test_a_pass_whose_map_is_full_ends_before_it_says_so(log: SealedLog) -> None:
+    """Its progress stopped at a quarter: what did not fit into the map counted twice."""
+    for base in (0, 20, 40):
+        batches = [one(base + offset, b"%d" % (base + offset), b"v") for offset in range(20)]
+        log.add_segment(batches, base)
+    plan = log.plan()
+    statistics = log.clean(map_bytes=24 * 8).statistics
+    assert statistics.is_map_full
+    done, total = progress_of(plan, statistics)
+    assert 0 < done == total < 2 * plan.segments[0].size_bytes
+    log.clean(map_bytes=24 * 100)
 
 
 def test_a_batch_larger_than_the_buffer_ends_the_pass(log: SealedLog) -> None:
