@@ -6,7 +6,7 @@ from typing import TypeAlias
 from seglog.protocol.records.builder import RECORD_OVERHEAD_BYTES_MAX
 
 Place: TypeAlias = tuple[str, int]
-"""Topic and partition that a record is about."""
+"""Topic and partition."""
 
 StoredRecord: TypeAlias = tuple[bytes, bytes | None]
 """Key and value; no value deletes what the key names."""

@@ -13,8 +13,9 @@ from seglog.broker.api.transactional import all_of
 from seglog.broker.coordinator.answers import answer_when_stored
 from seglog.broker.coordinator.internal_topic import InternalTopic
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
+from seglog.broker.coordinator.stored_records import Place
 from seglog.broker.coordinator.transaction_endings import Acknowledgement, TransactionEndings
-from seglog.broker.coordinator.transaction_state import EPOCH_BUMPING_VERSION, Claim, Place
+from seglog.broker.coordinator.transaction_state import EPOCH_BUMPING_VERSION, Claim
 from seglog.broker.coordinator.transaction_steps import add_partitions, verify_partition
 from seglog.broker.coordinator.transaction_table import TransactionTable
 from seglog.broker.errors import RequestError, describe_error

@@ -18,9 +18,10 @@ from typing import Any, Final, TypeAlias
 
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.answers import coordinator_error
+from seglog.broker.coordinator.stored_records import Place
 from seglog.broker.coordinator.transaction_markers import MarkerWriter
 from seglog.broker.coordinator.transaction_records import transaction_record
-from seglog.broker.coordinator.transaction_state import PREPARED, Place, TransactionMetadata
+from seglog.broker.coordinator.transaction_state import PREPARED, TransactionMetadata
 from seglog.broker.coordinator.transaction_steps import complete
 from seglog.broker.coordinator.transaction_store import TransactionStore
 from seglog.broker.coordinator.transaction_table import Transaction, TransactionTable

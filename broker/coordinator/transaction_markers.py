@@ -6,7 +6,8 @@ from typing import Protocol
 
 from seglog.broker.api.services import Services
 from seglog.broker.coordinator.offset_store import OFFSETS_TOPIC
-from seglog.broker.coordinator.transaction_state import Claim, Place
+from seglog.broker.coordinator.stored_records import Place
+from seglog.broker.coordinator.transaction_state import Claim
 from seglog.broker.partition.partition import Partition
 from seglog.broker.storage.producer_entry import NO_COORDINATOR_EPOCH
 from seglog.protocol.records.control import ControlType, build_marker

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from seglog.broker.coordinator.stored_records import StoredRecord
-from seglog.broker.coordinator.transaction_state import Place, TransactionMetadata, TransactionState
+from seglog.broker.coordinator.stored_records import Place, StoredRecord
+from seglog.broker.coordinator.transaction_state import TransactionMetadata, TransactionState
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
 from seglog.protocol.kafka.messages.transaction_log import (

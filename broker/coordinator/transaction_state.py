@@ -5,16 +5,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
+from seglog.broker.coordinator.stored_records import Place
 from seglog.protocol.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 
 EPOCH_MAX: Final = 32_767
 EPOCH_BUMPING_VERSION: Final = 2
 """The client transaction version from which on every end raises the epoch."""
-
-Place: TypeAlias = tuple[str, int]
-"""Topic and partition."""
 
 
 class TransactionState(StrEnum):

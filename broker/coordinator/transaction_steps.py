@@ -12,13 +12,13 @@ The rules are those of Kafka's transaction coordinator.
 
 from dataclasses import replace
 
+from seglog.broker.coordinator.stored_records import Place
 from seglog.broker.coordinator.transaction_state import (
     AT_REST,
     EPOCH_BUMPING_VERSION,
     EPOCH_MAX,
     PREPARED,
     Claim,
-    Place,
     TransactionMetadata,
     TransactionState,
     is_exhausted,

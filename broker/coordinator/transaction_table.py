@@ -12,12 +12,12 @@ from functools import partial
 from typing import Final
 
 from seglog.broker.api.services import Services
+from seglog.broker.coordinator.stored_records import Place
 from seglog.broker.coordinator.topic_loading import TopicLoader
 from seglog.broker.coordinator.transaction_replay import TransactionReplay
 from seglog.broker.coordinator.transaction_state import (
     AT_REST,
     PREPARED,
-    Place,
     TransactionMetadata,
     TransactionState,
 )
