@@ -24,8 +24,8 @@ class MappedIndex:
     Args:
         path: the file; it need not exist before the first use.
         base_offset: the segment's base offset, to which stored offsets are relative.
-        max_bytes: the most the file may take (``segment.index.bytes``), cut to whole entries;
-            reserved ones fit in any case.
+        max_bytes: the most the file may take (``segment.index.bytes``), cut to whole entries; one
+            and the reserved ones fit in any case.
         create: make the file, at its full size.
     """
 
@@ -200,7 +200,8 @@ class MappedIndex:
     # ---- for subclasses
 
     def _entries_in(self, max_bytes: int) -> int:
-        return max(max_bytes // self.ENTRY.size, self.RESERVED_ENTRIES)
+        # Without room for one entry it would be full at once, and each record have its own segment.
+        return max(max_bytes // self.ENTRY.size, 1 + self.RESERVED_ENTRIES)
 
     def _load(self) -> None:
         self._entries = self._file.size // self.ENTRY.size

@@ -136,7 +136,7 @@ def test_an_emptied_batch_hides_the_greatest_timestamp(broker: RunningBroker) ->
 
 @pytest.mark.parametrize("size", [4, 12, 23])
 def test_an_index_without_room_stops_a_partition(broker: RunningBroker, size: int) -> None:
-    """ROLL-1: segment.index.bytes may be so small that each batch begins a segment."""
+    """ROLL-1: segment.index.bytes may be so small that nearly each batch begins a segment."""
     configs = {**COMPACTED, "segment.index.bytes": size, "index.interval.bytes": 0}
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
         admin.create_topic("narrow", partitions=1, configs=configs)

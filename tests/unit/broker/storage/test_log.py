@@ -221,6 +221,21 @@ def test_full_index_rolls(tmp_path: Path) -> None:
     assert offsets_of(read_all(log)) == list(range(20))
 
 
+@pytest.mark.parametrize("index_bytes", [4, 8, 12, 24])
+def test_an_index_without_room_gives_each_record_a_segment(
+    tmp_path: Path, index_bytes: int
+) -> None:
+    """IDX-8, C003: one entry fits in any case, so that a segment gets as large as an interval."""
+    log = open_log(tmp_path / "log", replace(KEEP, segment_index_bytes=index_bytes))
+    for _ in range(20):
+        append(log, [bytes(1000)])
+    assert len(log.segments) <= 4
+    log.close()
+    log = open_log(tmp_path / "log", replace(KEEP, segment_index_bytes=index_bytes))
+    append(log)
+    assert offsets_of(read_all(log)) == list(range(21))
+
+
 def test_roll_on_request_keeps_an_empty_segment(log: Log) -> None:
     """ROLL-12."""
     empty = log.segments.active
