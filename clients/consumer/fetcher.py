@@ -23,7 +23,6 @@ from seglog.clients.errors import (
     broker_error,
 )
 from seglog.clients.offsets import OffsetFinder, TimeSpec
-from seglog.clients.retry import Backoff
 from seglog.protocol.api import FetchPartition, FetchPartitionResult, FetchRequest, FetchResponse
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import iter_batches
@@ -65,7 +64,6 @@ class Fetcher:
         self._wakeup = asyncio.Event()
         self._buffered_bytes = 0
         self._in_flight: dict[int, int] = {}
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
 
     def wake(self) -> None:
         """Something has changed; on the loop's thread."""
@@ -386,7 +384,7 @@ class Fetcher:
 
     def _retry_later(self, state: PartitionState) -> None:
         state.failures += 1
-        state.retry_at_s = self._loop.time() + self._backoff.delay_s(state.failures)
+        state.retry_at_s = self._loop.time() + self._cluster.backoff.delay_s(state.failures)
 
 
 def _question_of(place: End | Timestamp) -> TimeSpec:
