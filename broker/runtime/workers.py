@@ -30,14 +30,23 @@ class WorkerPool:
     """A named set of at most ``threads`` threads that run jobs in the order they came in.
 
     All methods are called on the thread of ``loop``.
+
+    Args:
+        name: of the pool, and with a number of its threads.
+        threads: how many at most.
+        loop: where results go.
+        in_bulk: nobody waits for its jobs, and they take long: its threads interrupt nobody.
     """
 
-    def __init__(self, name: str, threads: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, name: str, threads: int, loop: asyncio.AbstractEventLoop, *, in_bulk: bool = False
+    ) -> None:
         if threads < 1:
             raise ValueError(f"worker pool {name!r} needs at least one thread, not {threads}")
         self.name = name
         self.threads = threads
         self._loop = loop
+        self._in_bulk = in_bulk
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._workers: list[threading.Thread] = []
         self._started = 0
@@ -111,7 +120,7 @@ class WorkerPool:
         self._started += 1
         worker = threading.Thread(
             target=_work,
-            args=(self._jobs, self._loop),
+            args=(self._jobs, self._loop, self._in_bulk),
             name=f"{self.name}-{self._started}",
             daemon=True,
         )
@@ -120,11 +129,13 @@ class WorkerPool:
         worker.start()
 
 
-def _work(jobs: "queue.SimpleQueue[_Job | None]", loop: asyncio.AbstractEventLoop) -> None:
+def _work(
+    jobs: "queue.SimpleQueue[_Job | None]", loop: asyncio.AbstractEventLoop, in_bulk: bool
+) -> None:
     # Here, because an idle daemon has no such thread and needs nothing of what this imports.
     from seglog.broker.runtime.long_turns import take_long_turns
 
-    take_long_turns()
+    take_long_turns(interrupts_others=not in_bulk)
     while (entry := jobs.get()) is not None:
         job, future = entry
         if not future.cancelled():

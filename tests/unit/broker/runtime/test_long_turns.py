@@ -29,6 +29,14 @@ def test_niceness_that_the_operator_gave_is_kept() -> None:
     assert in_a_thread(job) == (True, 7)
 
 
+def test_thread_that_works_in_bulk_takes_the_place_of_the_loop_in_the_midst_of_a_request() -> None:
+    def policy(*, interrupts_others: bool) -> tuple[bool, int]:
+        return take_long_turns(interrupts_others=interrupts_others), os.sched_getscheduler(0)
+
+    assert in_a_thread(lambda: policy(interrupts_others=False)) == (True, os.SCHED_BATCH)
+    assert in_a_thread(lambda: policy(interrupts_others=True)) == (True, os.SCHED_OTHER)
+
+
 def test_policy_that_the_operator_chose_is_kept() -> None:
     def job() -> tuple[bool, int]:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

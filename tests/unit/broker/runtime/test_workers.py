@@ -1,4 +1,6 @@
 import asyncio
+import os
+import sys
 import threading
 
 import pytest
@@ -27,6 +29,13 @@ async def test_error_of_a_job_reaches_its_caller_and_the_pool_goes_on() -> None:
     with pytest.raises(OSError, match="bad disk"):
         await pool.run(fail)
     assert await pool.run(lambda: 7) == 7
+    assert await pool.stop(1)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux")
+async def test_pool_for_work_in_bulk_has_ordinary_threads() -> None:
+    pool = WorkerPool("test", 1, asyncio.get_running_loop(), in_bulk=True)
+    assert await pool.run(lambda: os.sched_getscheduler(0)) == os.SCHED_BATCH
     assert await pool.stop(1)
 
 
