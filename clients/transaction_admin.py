@@ -5,8 +5,8 @@ from functools import partial
 from typing import Final
 
 from seglog.clients.cluster import Cluster
+from seglog.clients.coordinator import CoordinatorClient, patiently
 from seglog.clients.errors import UnknownTopicOrPartitionError, broker_error
-from seglog.clients.group.coordinator import GroupCoordinator, patiently
 from seglog.clients.models import OpenTransaction, TransactionInfo
 from seglog.clients.offsets import PartitionLike, as_partition
 from seglog.protocol.api import (
@@ -187,8 +187,8 @@ class TransactionAdmin:
             if result.error is not ErrorCode.NONE:
                 raise broker_error(result.error, None, str(transaction.partition))
 
-    def _coordinator(self, transactional_id: str) -> GroupCoordinator:
-        return GroupCoordinator(self._cluster, transactional_id, CoordinatorType.TRANSACTION)
+    def _coordinator(self, transactional_id: str) -> CoordinatorClient:
+        return CoordinatorClient(self._cluster, transactional_id, CoordinatorType.TRANSACTION)
 
     async def _metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
         names = None if topics is None else list(topics)

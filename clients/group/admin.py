@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 
 from seglog.clients.cluster import Cluster
+from seglog.clients.coordinator import CoordinatorClient, patiently
 from seglog.clients.errors import (
     BrokerError,
     CommitFailedError,
@@ -16,7 +17,6 @@ from seglog.clients.errors import (
     broker_error,
 )
 from seglog.clients.group.commits import Member, OffsetCommits
-from seglog.clients.group.coordinator import GroupCoordinator, patiently
 from seglog.clients.group.wire import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from seglog.clients.models import (
     GroupInfo,
@@ -98,7 +98,7 @@ class GroupAdmin:
         return {group: await self._patiently(partial(self._describe, group)) for group in groups}
 
     async def _describe(self, group: str) -> GroupInfo:
-        coordinator = GroupCoordinator(self._cluster, group)
+        coordinator = CoordinatorClient(self._cluster, group)
         response = await coordinator.retry(DescribeGroupsRequest([group]), self._timeout_s)
         (found,) = response.groups
         code = found.error
@@ -121,7 +121,7 @@ class GroupAdmin:
             raise errors[0]
 
     async def _delete(self, group: str) -> None:
-        coordinator = GroupCoordinator(self._cluster, group)
+        coordinator = CoordinatorClient(self._cluster, group)
         response = await coordinator.ask(DeleteGroupsRequest([group]), self._timeout_s)
         (result,) = response.groups
         if result.error is not ErrorCode.NONE:
@@ -157,7 +157,7 @@ class GroupAdmin:
         await self._patiently(partial(self._delete_offsets, group, chosen))
 
     async def _delete_offsets(self, group: str, chosen: Sequence[TopicPartition]) -> None:
-        coordinator = GroupCoordinator(self._cluster, group)
+        coordinator = CoordinatorClient(self._cluster, group)
         response: OffsetDeleteResponse = await coordinator.ask(
             OffsetDeleteRequest(group, [(topic, number) for topic, number in chosen]),
             self._timeout_s,
@@ -301,7 +301,7 @@ class GroupAdmin:
         return counts
 
     def _commits(self, group: str) -> OffsetCommits:
-        return OffsetCommits(GroupCoordinator(self._cluster, group), Member())
+        return OffsetCommits(CoordinatorClient(self._cluster, group), Member())
 
 
 def _own_targets(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
+from seglog.clients.coordinator import CoordinatorClient
 from seglog.clients.errors import (
     BrokerError,
     ClientError,
@@ -12,7 +13,6 @@ from seglog.clients.errors import (
     OffsetCommitError,
     broker_error,
 )
-from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.models import OffsetAndMetadata
 from seglog.protocol.api import (
     OffsetCommitPartition,
@@ -75,7 +75,7 @@ class OffsetCommits:
     about_all = _ABOUT_THE_GROUP
     """Answers that are not about one partition, though they come with each."""
 
-    def __init__(self, coordinator: GroupCoordinator, member: Member) -> None:
+    def __init__(self, coordinator: CoordinatorClient, member: Member) -> None:
         self._coordinator = coordinator
         self._member = member
 
@@ -111,7 +111,7 @@ class OffsetCommits:
         if refused:
             first = next(iter(refused.values()))
             raise OffsetCommitError(
-                f"group {self._coordinator.group}: {len(refused)} of "
+                f"group {self._coordinator.key}: {len(refused)} of "
                 f"{count_text(len(offsets), 'offset')} not committed: {first}",
                 first.code,
                 errors=refused,
@@ -140,7 +140,7 @@ class OffsetCommits:
     def request(self, standing: Standing, offsets: Offsets) -> Any:
         """The request that stores offsets."""
         return OffsetCommitRequest(
-            self._coordinator.group,
+            self._coordinator.key,
             commit_partitions(offsets),
             standing.generation,
             standing.member_id,
@@ -154,7 +154,7 @@ class OffsetCommits:
             except (CommitFailedError, FencedInstanceIdError) as better:
                 return better
             return CommitFailedError(
-                f"group {self._coordinator.group}: not committed: the broker answered "
+                f"group {self._coordinator.key}: not committed: the broker answered "
                 f"{error.code.name}, the group has members and this consumer is none of them",
                 error.code,
             )
@@ -178,7 +178,7 @@ class OffsetCommits:
         if partitions is not None:
             asked = [OffsetFetchPartition(*partition) for partition in partitions]
         request = OffsetFetchRequest(
-            [OffsetFetchGroup(self._coordinator.group, asked)], require_stable=require_stable
+            [OffsetFetchGroup(self._coordinator.key, asked)], require_stable=require_stable
         )
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s

@@ -5,9 +5,9 @@ import logging
 from typing import Final
 
 from seglog.clients.config import ConsumerConfig
+from seglog.clients.coordinator import CoordinatorClient
 from seglog.clients.errors import ClientError
 from seglog.clients.group.commits import NOT_A_MEMBER, Standing
-from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.group.membership import Membership, Reader
 from seglog.clients.group.states import WITH_HEARTBEATS, MemberState
 from seglog.protocol.api import HeartbeatRequest, HeartbeatResponse
@@ -31,7 +31,7 @@ class Heartbeats:
     def __init__(
         self,
         config: ConsumerConfig,
-        coordinator: GroupCoordinator,
+        coordinator: CoordinatorClient,
         membership: Membership,
         reader: Reader,
     ) -> None:
@@ -63,11 +63,11 @@ class Heartbeats:
         standing = membership.identity
         if standing is None:
             return
-        request = HeartbeatRequest(self._coordinator.group, *standing)
+        request = HeartbeatRequest(self._coordinator.key, *standing)
         try:
             response: HeartbeatResponse = await self._coordinator.ask(request)
         except ClientError as failure:
-            _logger.debug("group %s: heartbeat: %s", self._coordinator.group, failure)
+            _logger.debug("group %s: heartbeat: %s", self._coordinator.key, failure)
             return
         if response.error is not ErrorCode.NONE and standing == membership.identity:
             self._take_note(standing, response.error)
@@ -99,7 +99,7 @@ class Heartbeats:
             _logger.warning(
                 "group %s: leaving, since the application has not read on for %.1f s "
                 "(max_poll_interval_ms is %d)",
-                self._coordinator.group,
+                self._coordinator.key,
                 away_s,
                 self._config.max_poll_interval_ms,
             )

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 from seglog.clients.config import ConsumerConfig
+from seglog.clients.coordinator import CoordinatorClient
 from seglog.clients.errors import BrokerError, ClientError, CommitFailedError
 from seglog.clients.group.assignors import ASSIGNORS
 from seglog.clients.group.commits import NOT_A_MEMBER, Member, Standing
-from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.group.division import Division
 from seglog.clients.group.states import WITH_HEARTBEATS, MemberEvent, MemberState, next_state
 from seglog.clients.group.steps import Step, StepKind
@@ -75,7 +75,7 @@ class Membership(Member):
     def __init__(
         self,
         config: ConsumerConfig,
-        coordinator: GroupCoordinator,
+        coordinator: CoordinatorClient,
         topics: SubscribedTopics,
         reader: Reader,
         *,
@@ -133,7 +133,7 @@ class Membership(Member):
         identity = self.identity
         if identity is None:
             raise CommitFailedError(
-                f"group {self._coordinator.group}: not committed, this consumer is no member: "
+                f"group {self._coordinator.key}: not committed, this consumer is no member: "
                 f"{self._loss}"
             )
         return identity
@@ -158,7 +158,7 @@ class Membership(Member):
 
     def rebalance(self, reason: str) -> None:
         """Join again."""
-        _logger.debug("group %s: joining again: %s", self._coordinator.group, reason)
+        _logger.debug("group %s: joining again: %s", self._coordinator.key, reason)
         self._due.set()
 
     def see_metadata(self) -> None:
@@ -204,9 +204,9 @@ class Membership(Member):
             return
         leaving = [LeavingMember(member_id, None, reason)]
         try:
-            await self._coordinator.ask(LeaveGroupRequest(self._coordinator.group, leaving))
+            await self._coordinator.ask(LeaveGroupRequest(self._coordinator.key, leaving))
         except ClientError as error:
-            _logger.debug("group %s: leaving: %s", self._coordinator.group, error)
+            _logger.debug("group %s: leaving: %s", self._coordinator.key, error)
 
     # The life of a member.
 
@@ -222,13 +222,13 @@ class Membership(Member):
         except ClientError as error:
             self.fail(error)
         except ProtocolError as error:
-            self.fail(ClientError(f"group {self._coordinator.group}: {error}"))
+            self.fail(ClientError(f"group {self._coordinator.key}: {error}"))
 
     def _move(self, event: MemberEvent) -> None:
         if self.error is not None:
             raise self.error
         self.state = next_state(self.state, event)
-        _logger.debug("group %s: %s, now %s", self._coordinator.group, event.name, self.state.name)
+        _logger.debug("group %s: %s, now %s", self._coordinator.key, event.name, self.state.name)
 
     def _lose(self, code: ErrorCode, reason: str = "") -> None:
         """The group goes on without this member."""
@@ -293,7 +293,7 @@ class Membership(Member):
         if joined.leader_id == joined.member_id and not joined.skip_assignment:
             assignments = await self._division.divide(joined)
         sync = SyncGroupRequest(
-            self._coordinator.group,
+            self._coordinator.key,
             joined.generation_id,
             joined.member_id,
             config.group_instance_id,
@@ -309,7 +309,7 @@ class Membership(Member):
         self._move(MemberEvent.ASSIGNED)
         _logger.info(
             "group %s: member %s has %d partitions in generation %d",
-            self._coordinator.group,
+            self._coordinator.key,
             joined.member_id,
             len(assigned),
             joined.generation_id,
@@ -319,7 +319,7 @@ class Membership(Member):
     def _join_request(self) -> JoinGroupRequest:
         config = self._config
         return JoinGroupRequest(
-            self._coordinator.group,
+            self._coordinator.key,
             self._member_id,
             config.session_timeout_ms,
             config.max_poll_interval_ms,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ConsumerConfig
+from seglog.clients.coordinator import CoordinatorClient
 from seglog.clients.errors import ClientError
 from seglog.clients.group.commits import Member, OffsetCommits, Offsets
-from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.group.heartbeats import Heartbeats
 from seglog.clients.group.membership import Membership
 from seglog.clients.group.steps import Step, StepKind
@@ -61,7 +61,7 @@ class GroupSession:
         self._place = place
         self._notify = notify
         self._is_heard = is_heard
-        self._coordinator = GroupCoordinator(cluster, config.group)
+        self._coordinator = CoordinatorClient(cluster, config.group)
         self._topics: SubscribedTopics | None = None
         self._membership: Membership | None = None
         self._commits = OffsetCommits(self._coordinator, Member())

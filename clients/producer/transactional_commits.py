@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from seglog.clients.coordinator import CoordinatorClient
 from seglog.clients.group.commits import (
     Member,
     OffsetCommits,
@@ -9,7 +10,6 @@ from seglog.clients.group.commits import (
     Standing,
     commit_partitions,
 )
-from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.models import GroupMetadata
 from seglog.clients.producer.identity import ProducerIdentity
 from seglog.protocol.api import TxnOffsetCommitRequest
@@ -49,7 +49,7 @@ class TransactionalCommits(OffsetCommits):
 
     def __init__(
         self,
-        coordinator: GroupCoordinator,
+        coordinator: CoordinatorClient,
         member: Member,
         transactional_id: str,
         identity: ProducerIdentity,
@@ -61,7 +61,7 @@ class TransactionalCommits(OffsetCommits):
     def request(self, standing: Standing, offsets: Offsets) -> TxnOffsetCommitRequest:
         return TxnOffsetCommitRequest(
             self._transactional_id,
-            self._coordinator.group,
+            self._coordinator.key,
             self._identity.producer_id,
             self._identity.epoch,
             commit_partitions(offsets),

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ProducerConfig
+from seglog.clients.coordinator import CoordinatorClient
 from seglog.clients.errors import (
     BrokerError,
     ClientError,
@@ -21,7 +22,6 @@ from seglog.clients.errors import (
     TransactionAbortedError,
     broker_error,
 )
-from seglog.clients.group.coordinator import GroupCoordinator
 from seglog.clients.models import GroupMetadata, OffsetAndMetadata
 from seglog.clients.offsets import ByPartition, checked_offsets
 from seglog.clients.producer.accumulator import RecordAccumulator
@@ -82,7 +82,7 @@ class Transactions:
         self._identity = identity
         self._accumulator = accumulator
         self._wake = wake
-        self._coordinator = GroupCoordinator(
+        self._coordinator = CoordinatorClient(
             cluster, self.transactional_id, CoordinatorType.TRANSACTION
         )
 
@@ -220,7 +220,7 @@ class Transactions:
             return
         progress.has_written = True
         commits = TransactionalCommits(
-            GroupCoordinator(self._cluster, metadata.group),
+            CoordinatorClient(self._cluster, metadata.group),
             Described(metadata),
             self.transactional_id,
             self._identity,

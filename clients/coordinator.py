@@ -25,25 +25,25 @@ _PASSING: Final = MOVED | {
 _AnswerT = TypeVar("_AnswerT")
 
 
-class GroupCoordinator:
-    """Finds the coordinator of one group and sends requests to it. Belongs to the loop.
+class CoordinatorClient:
+    """Finds the coordinator of one key and sends requests to it. Belongs to the loop.
 
     Args:
         cluster: connections and pauses.
-        group: the name of the group, or of what else has a coordinator.
-        key_type: what it is the name of.
+        key: the name of the group, or the transactional id.
+        key_type: which of them it is.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        group: str,
+        key: str,
         key_type: CoordinatorType = CoordinatorType.GROUP,
     ) -> None:
-        self.group = group
+        self.key = key
         self._key_type = key_type
         kind = "group" if key_type is CoordinatorType.GROUP else "transactional id"
-        self._about = f"{kind} {group}"
+        self._about = f"{kind} {key}"
         self._cluster = cluster
         self._node_id: int | None = None
         self._timeout_s = cluster.config.request_timeout_ms / 1000
@@ -82,7 +82,7 @@ class GroupCoordinator:
             raise
 
     async def _find(self, timeout_s: float) -> int:
-        request = FindCoordinatorRequest([self.group], self._key_type)
+        request = FindCoordinatorRequest([self.key], self._key_type)
         response: FindCoordinatorResponse = await self._cluster.request(request, timeout_s)
         found: Coordinator = response.coordinators[0]
         if found.error is not ErrorCode.NONE:
@@ -91,7 +91,7 @@ class GroupCoordinator:
         return found.node_id
 
     def error(self, code: ErrorCode, message: str | None = None) -> BrokerError:
-        """The exception for an answer about the group."""
+        """The exception for an answer about the key."""
         if code in MOVED:
             self.forget()
         if code is ErrorCode.FENCED_INSTANCE_ID and message is None:
