@@ -9,6 +9,7 @@ The topic catalog says which topics exist. A folder that it does not know is one
 """
 
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -132,12 +133,11 @@ class LogStartup:
         configs = _configs_of(catalog, config)
         jobs: list[Callable[[], LoadedFolder]] = []
         unreachable: list[LoadedFolder] = []
-        for scan in self._scans:
+        read = [(scan, self._read_state(scan)) for scan in self._scans]
+        # A folder that was moved to another directory by hand has its entry where it was.
+        log_starts = ChainMap(*(dict(each.log_starts) for _, each in read if each is not None))
+        for scan, checkpoints in read:
             log_dir = scan.log_dir
-            self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
-            # The marker goes before anything is changed: a crash from here on needs a recovery.
-            self._directories.attempt(log_dir, log_dir.take_clean_marker)
-            checkpoints = self._directories.attempt(log_dir, partial(_read, log_dir))
             if checkpoints is None or not log_dir.is_online:
                 continue
             for topic_partition, name in scan.live.items():
@@ -155,7 +155,9 @@ class LogStartup:
                     now_ms=now_ms,
                     clean_shutdown=log_dir.stopped_cleanly,
                     recovery_point=max(0, checkpoints.recovery_points.get(topic_partition, 0)),
-                    log_start_checkpoint=checkpoints.log_starts.get(topic_partition, 0),
+                    log_start_checkpoint=checkpoints.log_starts.get(
+                        topic_partition, log_starts.get(topic_partition, 0)
+                    ),
                     topic_id=topic.topic_id,
                     producer_expiration_ms=config.producer_id_expiration_ms,
                 )
@@ -165,6 +167,14 @@ class LogStartup:
             unreachable += _unreachable(scan, catalog)
             self._keep_reserve(log_dir)
         return [*run_parallel(jobs), *unreachable]
+
+    def _read_state(self, scan: LogDirScan) -> _Checkpoints | None:
+        """What a directory knows of its logs; None, and it is offline, if its disk refuses."""
+        log_dir = scan.log_dir
+        self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
+        # The marker goes before anything is changed: a crash from here on needs a recovery.
+        self._directories.attempt(log_dir, log_dir.take_clean_marker)
+        return self._directories.attempt(log_dir, partial(_read, log_dir))
 
     def _load(
         self, folder: _Folder, open_log: Callable[[], Log], high_watermark: int

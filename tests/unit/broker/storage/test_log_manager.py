@@ -221,6 +221,24 @@ def test_deleted_records_come_back_after_a_kill(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_deleted_records_come_back_when_a_folder_is_moved(tmp_path: Path) -> None:
+    """By hand, to another data directory, while the broker is stopped."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = ManagedLogs(first, second)
+    for log in broker.create_topic("t", 2):
+        append_many(log, 10)
+        log.delete_records_before(4 + log.topic_partition.partition)
+    broker.stop()
+    (first / "t-0").rename(second / "t-0")
+    (second / "t-1").rename(first / "t-1")
+    for _ in range(2):
+        broker = ManagedLogs(first, second)
+        for number in (0, 1):
+            assert offsets_of(read_all(broker.log("t", number))) == list(range(4 + number, 10))
+        broker.stop()
+    assert (second / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 4\n"
+
+
 def test_a_long_name_cannot_be_deleted(tmp_path: Path) -> None:
     """MGR-4."""
     broker = ManagedLogs(tmp_path)
