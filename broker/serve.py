@@ -6,6 +6,7 @@ configuration is wrong.
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -56,6 +57,8 @@ def serve(
     def load() -> BrokerConfig:
         return load_broker_config(config_file, os.environ, overrides)
 
+    # Else who asks for a reload in the first moments ends the daemon; later it has a handler.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         config = load()
     except ConfigError as error:

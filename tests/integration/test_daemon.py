@@ -159,6 +159,37 @@ def test_stop_signal_during_the_start_is_lost(tmp_path: Path) -> None:
         assert produce(client) == 1
 
 
+def open_for_reader(pipe: Path) -> int | None:
+    """A descriptor to write with, once somebody reads the pipe."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+def test_a_reload_in_the_first_moments_ends_the_daemon(tmp_path: Path) -> None:
+    """C074: its own handler comes when the event loop runs; a pipe holds it up before that."""
+    pipe = tmp_path / "server.properties"
+    os.mkfifo(pipe)
+    command = [*serve_command(tmp_path), "--config", str(pipe)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        writer = eventually(lambda: open_for_reader(pipe), until=lambda found: found is not None)
+        assert writer is not None
+        process.send_signal(signal.SIGHUP)
+        os.write(writer, b"log.retention.hours=1\n")
+        os.close(writer)
+        assert process.stdout.readline().startswith("seglogd ready ")
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_hangup_ends_the_broker(tmp_path: Path) -> None:
     """C074: SIGHUP reads the file again; a mistake in it changes nothing."""
     config = tmp_path / "server.properties"
