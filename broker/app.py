@@ -28,6 +28,7 @@ from seglog.broker.metrics.loop_load import LoopLoad
 from seglog.broker.ops import OpsPages, sources_of, troubles_of
 from seglog.broker.runtime.clock import Clock, SystemClock
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
+from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
 from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.errors import StorageError
@@ -78,6 +79,7 @@ class Broker:
         self._config = config
         self._clock = clock or SystemClock()
         self._file_system = file_system or OsFileSystem()
+        self._traffic = Traffic()
         self._parts = contextlib.AsyncExitStack()
         self._services: Services | None = None
         self._network: Network | None = None
@@ -203,6 +205,7 @@ class Broker:
             handlers,
             implemented=api_keys_of(handlers.request_types),
             software_version=VERSION,
+            traffic=self._traffic,
         )
         services.config_listeners.append(network.update_config)
         self._parts.push_async_callback(self._stop_network, network, services, coordination)
@@ -275,6 +278,7 @@ class Broker:
                 services.logs.log_dir_of(log), error
             ),
             roll_overdue=services.background.roll_overdue,
+            traffic=self._traffic,
         )
         services.cleaner = cleaner
         services.config_listeners.append(cleaner.update_config)

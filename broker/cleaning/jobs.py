@@ -1,7 +1,6 @@
 """One pass over one log, from both sides: the loop that owns the log, and the cleaner thread."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from dataclasses import dataclass, field
@@ -81,11 +80,11 @@ class CleaningJob:
         self,
         cleaner: Cleaner,
         throttle: Throttle,
+        rests: Rests,
         loop: asyncio.AbstractEventLoop,
         exchange: SegmentExchange,
     ) -> CleaningResult:
         """The work of the thread; one group of segments after the other is exchanged."""
-        rests = Rests(time.perf_counter, time.sleep)
 
         def account(byte_count: int) -> None:
             throttle.take(byte_count, lambda: self.is_over)

@@ -23,9 +23,11 @@ from seglog.broker.cleaning.jobs import (
     CleaningOutcome,
     SegmentExchange,
 )
+from seglog.broker.cleaning.rests import Rests
 from seglog.broker.cleaning.states import CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.clock import Clock
+from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.cleaner.candidates import (
     CleanableLog,
@@ -77,6 +79,7 @@ class LogCleaner:
         run_blocking: runs a job that writes a checkpoint in a worker.
         storage_failed: told of an error that takes a data directory offline.
         roll_overdue: seals active segments that have passed ``max.compaction.lag.ms`` (CLN-16).
+        traffic: when there were requests, which passes give way to.
 
     Attributes:
         uncleanable: logs that failed to clean, with the reason; left alone until a restart, their
@@ -94,6 +97,7 @@ class LogCleaner:
         run_blocking: Callable[[Callable[[], None]], "asyncio.Future[None]"],
         storage_failed: Callable[[Log, StorageError], None],
         roll_overdue: Callable[[], None],
+        traffic: Traffic,
     ) -> None:
         self.uncleanable: dict[TopicPartition, str] = {}
         self.counters = CleanerCounters()
@@ -104,8 +108,11 @@ class LogCleaner:
         self._run_blocking = run_blocking
         self._storage_failed = storage_failed
         self._roll_overdue = roll_overdue
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
-        self._threads = WorkerPool(THREAD_NAME, max(1, config.log_cleaner_threads), self._loop)
+        self._threads = WorkerPool(
+            THREAD_NAME, max(1, config.log_cleaner_threads), self._loop, in_bulk=True
+        )
         self._states = CleaningStates()
         self._jobs: dict[TopicPartition, CleaningJob] = {}
         self._asked: dict[TopicPartition, asyncio.Future[CleaningOutcome]] = {}
@@ -300,8 +307,9 @@ class LogCleaner:
         idle = self._idle_cleaners
         cleaner = idle.pop() if idle else self._make_cleaner()
         started = self._clock.monotonic_ms()
+        rests = Rests(self._traffic, time.monotonic_ns, time.sleep)
         running = self._threads.run(
-            partial(job.run, cleaner, self._throttle, self._loop, self._exchange)
+            partial(job.run, cleaner, self._throttle, rests, self._loop, self._exchange)
         )
         running.add_done_callback(lambda _running: idle.append(cleaner))
         running.add_done_callback(partial(self._ended, job, started))

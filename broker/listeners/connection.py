@@ -135,9 +135,12 @@ class Connection:
 
     def _timed(self, step: Callable[[], None]) -> None:
         """Do what the loop calls us for, and add up how long that takes."""
+        services = self._services
         started_ns = _now_ns()
         step()
-        self._services.counters.busy_ns += _now_ns() - started_ns
+        now_ns = _now_ns()
+        services.counters.busy_ns += now_ns - started_ns
+        services.traffic.last_work_ns = now_ns
 
     # Receiving
 

@@ -19,6 +19,7 @@ from seglog.broker.listeners.services import (
 )
 from seglog.broker.metrics.loop_load import BusyTimes
 from seglog.broker.metrics.requests import RequestMetrics
+from seglog.broker.runtime.traffic import Traffic
 from seglog.config import BrokerConfig, Endpoint, HostPort
 from seglog.protocol.api import ApiKey
 from seglog.protocol.native import NativeServer
@@ -86,6 +87,7 @@ class Network:
         handler: answers all requests.
         implemented: the operations it answers; told to Kafka clients.
         software_version: told to native clients.
+        traffic: told whenever there was something to do for a connection.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Network:
         *,
         implemented: Iterable[ApiKey],
         software_version: str,
+        traffic: Traffic,
     ) -> None:
         self.requests = RequestMetrics()
         self._loop = asyncio.get_running_loop()
@@ -103,6 +106,7 @@ class Network:
         self._handler = handler
         self._implemented = frozenset(implemented)
         self._software_version = software_version
+        self._traffic = traffic
         self._limits = ConnectionLimits(config)
         self._shared_buffer = SharedBuffer()
         self.listeners = [self._make_listener(each) for each in bound]
@@ -168,6 +172,7 @@ class Network:
             connection_closed=lambda _connection, _reason: None,
             advertised_host=advertised.host if advertised else None,
             advertised_port=advertised.port if advertised else 0,
+            traffic=self._traffic,
         )
         return Listener(
             bound,

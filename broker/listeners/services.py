@@ -12,6 +12,7 @@ from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.broker.listeners.receive_buffer import SharedBuffer
 from seglog.broker.metrics.network import NetworkCounters
 from seglog.broker.metrics.requests import RequestMetrics
+from seglog.broker.runtime.traffic import Traffic
 from seglog.config import BrokerConfig
 from seglog.protocol.dialect import Reply
 
@@ -53,6 +54,7 @@ class ListenerServices:
         advertised_host: what clients are told; None: the address that they connected to.
         advertised_port: the port that clients are told.
         connection_closed: called once by each connection, with itself and the reason.
+        traffic: told whenever there was something to do for a connection.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -66,6 +68,7 @@ class ListenerServices:
     advertised_host: str | None = None
     advertised_port: int = 0
     counters: NetworkCounters = field(default_factory=NetworkCounters)
+    traffic: Traffic = field(default_factory=Traffic)
 
     def __post_init__(self) -> None:
         self._rejections = RateLimitedLog(logger, self.loop.time)

@@ -1,6 +1,7 @@
 """A broker's parts with a cleaner over them."""
 
 from seglog.broker.cleaning.log_cleaner import LogCleaner
+from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
@@ -18,6 +19,7 @@ class Cleaning:
         self.parts = parts
         self.clock = parts.services.clock
         self.failed: list[StorageError] = []
+        self.traffic = Traffic()
         self.cleaner = LogCleaner(
             parts.services.config,
             parts.services.logs,
@@ -26,6 +28,7 @@ class Cleaning:
             run_blocking=parts.services.workers.background.run,
             storage_failed=lambda _log, error: self.failed.append(error),
             roll_overdue=parts.services.background.roll_overdue,
+            traffic=self.traffic,
         )
 
     async def topic(self, name: str = "t", **configs: str) -> Log:

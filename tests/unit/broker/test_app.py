@@ -13,6 +13,7 @@ import pytest
 from seglog.broker.app import Broker
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.listeners.network import AddressUnavailableError
+from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.status import BrokerState
 from seglog.broker.storage.errors import FileError, LockedError, StorageError
 from seglog.broker.storage.files import OsFileSystem
@@ -290,6 +291,25 @@ async def test_changed_pace_of_the_cleaner_waits_for_a_restart(
         services.change_config(services.config.with_dynamic({"log.cleaner.backoff.ms": "1"}))
         async with asyncio.timeout(10):
             await looked.wait()
+
+
+async def test_cleaner_looks_at_a_traffic_that_nobody_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Traffic] = []
+
+    class SeenCleaner(LogCleaner):
+        def __init__(self, *arguments: Any, traffic: Traffic, **named: Any) -> None:
+            seen.append(traffic)
+            super().__init__(*arguments, traffic=traffic, **named)
+
+    monkeypatch.setattr("seglog.broker.app.LogCleaner", SeenCleaner)
+    async with Broker(config_for(tmp_path)) as broker:
+        (traffic,) = seen
+        assert traffic.last_work_ns == 0
+        client = await connect(broker.port)
+        assert traffic.last_work_ns > 0
+        client.close()
 
 
 async def test_changed_number_of_threads_changes_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 
 from seglog.broker.cleaning.jobs import CleaningJob, SegmentExchange
+from seglog.broker.cleaning.rests import Rests
 from seglog.broker.cleaning.throttle import Throttle
+from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningResult, SegmentSwap
 from seglog.broker.storage.errors import FileError
@@ -63,9 +65,10 @@ async def run_job(steps: list[tuple[str, bool]], sync_error: Exception | None) -
     log = SimpleNamespace(config=LogConfig(cleanup_policy=frozenset({"compact"})))
     job = CleaningJob(cast("Log", log), PLAN, loop.create_future())
     throttle = Throttle(1e9, lambda: 0.0, lambda _seconds: None)
+    rests = Rests(Traffic(), lambda: 0, lambda _seconds: None)
     exchange = SegmentExchange(swap_in, sync_directory, schedule_deletion)
     cleaner = cast("Cleaner", OneSwap())
-    return await asyncio.to_thread(job.run, cleaner, throttle, loop, exchange)
+    return await asyncio.to_thread(job.run, cleaner, throttle, rests, loop, exchange)
 
 
 async def test_the_loop_waits_for_the_disk_when_segments_are_exchanged() -> None:

@@ -1,12 +1,14 @@
 """The transition table of the cleaner, its throttle and its rests."""
 
 import itertools
+import math
 
 import pytest
 
-from seglog.broker.cleaning.rests import REST_SECONDS, TURN_SECONDS, Rests
+from seglog.broker.cleaning.rests import QUIET_NS, REST_SECONDS, TURN_NS, Rests, rest_after
 from seglog.broker.cleaning.states import TRANSITIONS, CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.throttle import Throttle
+from seglog.broker.runtime.traffic import Traffic
 from seglog.protocol.types import TopicPartition
 
 LOG = TopicPartition("t", 0)
@@ -108,29 +110,90 @@ def test_an_unlimited_cleaner_waits() -> None:
         throttle.take(1 << 30, lambda: False)
 
 
+class Machine:
+    """A clock that moves when a pass works or rests, and the traffic beside it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**12
+        self.traffic = Traffic()
+        self.rested: list[float] = []
+        self.rests = Rests(self.traffic, lambda: self.now_ns, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.rested.append(seconds)
+        self.now_ns += math.ceil(seconds * 1e9)
+
+    def work(self, elapsed_ns: int) -> None:
+        self.now_ns += elapsed_ns
+        self.rests.rest_if_due()
+
+    def request(self) -> None:
+        self.traffic.last_work_ns = self.now_ns
+
+
 def test_a_pass_keeps_its_processor_for_many_chunks_while_others_wait_for_it() -> None:
-    now = 0.0
-    rested: list[float] = []
-    rests = Rests(lambda: now, rested.append)
+    machine = Machine()
+    machine.request()
     for chunk in range(1, 13):
-        now += TURN_SECONDS / 4
-        rests.rest_if_due()
-        assert len(rested) == chunk // 4
-    assert set(rested) == {REST_SECONDS}
+        machine.work(TURN_NS // 4)
+        assert len(machine.rested) == chunk // 4
+    assert set(machine.rested) == {REST_SECONDS}
+
+
+def test_an_idle_broker_is_cleaned_at_a_third_of_the_speed() -> None:
+    """CLN-17."""
+    machine = Machine()
+    for _ in range(1000):
+        machine.work(TURN_NS)
+    assert machine.rested == []
+
+
+def test_a_pass_at_full_speed_takes_no_notice_of_the_request_that_comes() -> None:
+    """CLN-17: it rests at the next chunk, and stops to do so a while after the last request."""
+    machine = Machine()
+    machine.work(QUIET_NS)
+    machine.request()
+    machine.work(TURN_NS // 4)
+    assert machine.rested == [REST_SECONDS]
+    machine.work(QUIET_NS)
+    machine.work(QUIET_NS)
+    assert machine.rested == [REST_SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("turn_ns", "quiet_ns", "seconds"),
+    [
+        (TURN_NS - 1, 0, 0.0),
+        (TURN_NS, 0, REST_SECONDS),
+        (TURN_NS, -1, REST_SECONDS),  # a request came between the two looks at the clock
+        (TURN_NS, QUIET_NS - 1, REST_SECONDS),
+        (TURN_NS, QUIET_NS, 0.0),
+    ],
+)
+def test_a_rest_is_due_a_chunk_too_early_or_too_late(
+    turn_ns: int, quiet_ns: int, seconds: float
+) -> None:
+    assert rest_after(turn_ns, quiet_ns) == seconds
 
 
 def test_a_rest_is_counted_as_part_of_the_turn_that_follows() -> None:
     """Where a machine sleeps for longer than asked, a pass would rest after each tiny chunk."""
-    now = 0.0
-    rested: list[float] = []
+    machine = Machine()
+    machine.request()
+    machine.work(TURN_NS)
+    machine.rests.rest_if_due()
+    assert len(machine.rested) == 1
 
-    def sleep(seconds: float) -> None:
-        nonlocal now
-        rested.append(seconds)
-        now += 50 * TURN_SECONDS
 
-    rests = Rests(lambda: now, sleep)
-    now += TURN_SECONDS
-    rests.rest_if_due()
-    rests.rest_if_due()
-    assert len(rested) == 1
+def test_rests_are_added_to_what_a_throttled_pass_waits_anyway() -> None:
+    """CLN-14: the rate is what was set, with traffic and without."""
+    machine = Machine()
+    throttle = Throttle(50e6, lambda: machine.now_ns / 1e9, machine.sleep)
+    started_ns, chunk_bytes = machine.now_ns, 256 * 1024
+    for _ in range(1000):
+        throttle.take(chunk_bytes, lambda: False)
+        machine.request()
+        machine.work(TURN_NS)
+    rate = 1000 * chunk_bytes / ((machine.now_ns - started_ns) / 1e9)
+    assert machine.rested.count(REST_SECONDS) == 1000
+    assert rate == pytest.approx(50e6, rel=0.05)

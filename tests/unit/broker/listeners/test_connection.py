@@ -538,6 +538,19 @@ async def test_half_closed_client_gets_no_answer() -> None:
         client.close()
 
 
+async def test_cleaner_does_not_learn_of_requests() -> None:
+    """Its threads rest while there are some."""
+    async with running_listener(lambda request, _: produced(request)) as (listener, _):
+        traffic = listener.services.traffic
+        assert traffic.last_work_ns == 0
+        client = await connect(listener.port)
+        greeted_ns = traffic.last_work_ns
+        assert greeted_ns > 0
+        await client.ask(produce_request())
+        assert traffic.last_work_ns > greeted_ns
+        client.close()
+
+
 async def test_stop_cuts_requests_off() -> None:
     """finish: no new requests, those in flight are answered, then the connection ends."""
     later = LaterHandler()
