@@ -174,7 +174,12 @@ class Cluster:
         if address is None:
             self.refresh_soon()
             raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, None, f"broker {node_id}")
-        return await self._connect(self._slot(address), timeout_s)
+        try:
+            return await self._connect(self._slot(address), timeout_s)
+        except BrokerUnreachableError:
+            # It may have come back elsewhere, which others among the bootstrap servers know.
+            self.refresh_soon()
+            raise
 
     async def _connect(self, slot: ConnectionSlot, timeout_s: float) -> BrokerConnection:
         self.check_loop()
@@ -194,12 +199,14 @@ class Cluster:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         connection = None
-        for left, slot in zip(reversed(range(len(slots))), slots, strict=True):
+        for left, slot in zip(range(len(slots), 0, -1), slots, strict=True):
+            # Each leaves time for those behind it: packets to one may vanish without an answer.
+            share_s = (deadline_s - loop.time()) / left
             try:
-                connection = await self._connect(slot, max(0.001, deadline_s - loop.time()))
+                connection = await self._connect(slot, max(0.001, share_s))
                 break
             except BrokerUnreachableError:
-                if not left:
+                if left == 1:
                     raise
         assert connection is not None
         return await connection.request(request, max(0.001, deadline_s - loop.time()))

@@ -1,13 +1,15 @@
 """Metadata and the way to a broker."""
 
 import asyncio
+import contextlib
+import socket
 
 import pytest
 
 from seglog.clients import BrokerUnreachableError, ClientClosedError, UnknownTopicOrPartitionError
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ClientConfig
-from seglog.clients.errors import BrokerError, InvalidTopicError
+from seglog.clients.errors import BrokerConnectionError, BrokerError, InvalidTopicError
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     BrokerMetadata,
@@ -56,6 +58,41 @@ async def test_a_broker_that_has_moved_is_found_through_the_bootstrap_address(br
         assert response.cluster_id == "fake"
         assert other.requests
     assert (await cluster.retry(MetadataRequest(topics=[]), 5)).cluster_id == "fake"
+
+
+async def test_a_broker_that_came_back_elsewhere_is_only_found_when_metadata_is_old(broker):
+    """Nobody answers at its address: the other bootstrap servers are asked at once."""
+    async with FakeBroker() as other:
+        cluster = Cluster(f"{broker.address},{other.address}", CONFIG)
+        try:
+            await cluster.start()
+            await broker.stop()
+            learned = cluster.learned
+            with contextlib.suppress(BrokerConnectionError):  # It may not be known to be broken.
+                await cluster.request(MetadataRequest(topics=[]), 5, 0)
+            with pytest.raises(BrokerUnreachableError, match=broker.address):
+                await cluster.request(MetadataRequest(topics=[]), 5, 0)
+            async with asyncio.timeout(10):
+                while cluster.learned == learned:  # noqa: ASYNC110 - the background task's doing
+                    await asyncio.sleep(0.005)
+            asked = len(other.requests)
+            await cluster.request(MetadataRequest(topics=[]), 5, 0)
+            assert len(other.requests) == asked + 1
+        finally:
+            await cluster.close()
+
+
+async def test_a_silent_first_address_takes_the_time_of_the_others(broker):
+    """A proxy or a paused process accepts, and says nothing."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        config = ClientConfig(request_timeout_ms=400)
+        cluster = Cluster(f"127.0.0.1:{silent.getsockname()[1]},{broker.address}", config)
+        try:
+            await cluster.start()
+        finally:
+            await cluster.close()
 
 
 async def test_an_error_about_a_topic_that_does_not_pass_is_raised_at_once(broker, cluster):
