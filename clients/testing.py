@@ -5,9 +5,9 @@ with running_broker() as broker, Producer(broker.address) as producer:
 """
 
 import contextlib
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,39 +23,47 @@ START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.01
 _HOST: Final = "127.0.0.1"
+_READY: Final = re.compile(r"^seglogd ready port=(\d+) .*\bpid=(\d+)\b", re.MULTILINE)
+_PORT_TAKEN: Final = "Address already in use"
 
 
 class RunningBroker:
     """One broker process and its data; made by ``running_broker``.
 
     Attributes:
-        address: for ``bootstrap_servers``; the same after a restart.
-        port: the port in it.
+        port: where it listens, the same after a restart; 0 before the first start.
         data_directory: where the logs are.
         log_file: what the broker has written about itself.
     """
 
     def __init__(self, folder: Path, configs: Mapping[str, ConfigValue]) -> None:
-        self.port = _free_port()
-        self.address = f"{_HOST}:{self.port}"
+        self.port = 0
         self.data_directory = folder / "data"
         self.log_file = folder / "broker.log"
+        self._configs = dict(configs)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """``host:port``; the port is chosen by the first start and stays the same."""
+        return f"{_HOST}:{self.port}"
+
+    def _command(self) -> list[str]:
         settings: dict[str, ConfigValue] = {
             "listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": str(self.data_directory),
             "metrics.listener": "",
         }
-        settings.update(configs)
-        overrides = [f"{key}={config_text(value)}" for key, value in settings.items()]
-        self._command = [sys.executable, "-m", "seglog.broker", "serve"]
-        for override in overrides:
-            self._command += ["--override", override]
-        self._process: subprocess.Popen[bytes] | None = None
+        settings.update(self._configs)
+        command = [sys.executable, "-m", "seglog.broker", "serve"]
+        for key, value in settings.items():
+            command += ["--override", f"{key}={config_text(value)}"]
+        return command
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process that was not stopped or killed through this object."""
-        return self._process is not None
+        """Whether there is a process, paused or not."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def process_id(self) -> int:
@@ -69,24 +77,58 @@ class RunningBroker:
             ClientError: it ended instead; with the last lines of its log.
             ClientTimeoutError: it does not listen in time; it is killed.
         """
-        if self._process is not None:
+        if self.is_running:
             raise ClientError(f"the broker at {self.address} runs already")
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-            )
         deadline_s = time.monotonic() + timeout_s
-        while not _listens(self.port):
-            if self._process.poll() is not None:
-                status, self._process = self._process.returncode, None
-                raise ClientError(f"the broker ended with status {status}:\n{self._log_tail()}")
-            if time.monotonic() >= deadline_s:
-                self.kill()
-                raise ClientTimeoutError(
-                    f"the broker does not listen at {self.address} after {timeout_s} s:\n"
-                    f"{self._log_tail()}"
-                )
+        while not self._try_to_start(deadline_s):
+            # Another process got the port since we had it, or a client that looked for us there.
             time.sleep(_POLL_S)
+
+    def _try_to_start(self, deadline_s: float) -> bool:
+        """Start the process; False if it could not have its port."""
+        with self.log_file.open("ab") as log:
+            log_begin = log.tell()
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        try:
+            while (port := self._ready_port(process, log_begin)) is None:
+                time.sleep(_POLL_S)
+                self._check_time(deadline_s)
+        except BaseException:
+            # Too late, Ctrl-C, a time limit of the test: nobody else knows of the process.
+            process.kill()
+            process.wait()
+            raise
+        if port == 0:
+            self._check_time(deadline_s)
+            return False
+        self.port = port
+        self._process = process
+        return True
+
+    def _ready_port(self, process: "subprocess.Popen[bytes]", log_begin: int) -> int | None:
+        """Where the process listens, by its own word: None not yet, 0 its port was taken.
+
+        Somebody else may listen there.
+        """
+        status = process.poll()
+        with self.log_file.open("rb") as log:
+            log.seek(log_begin)
+            text = log.read().decode(errors="replace")
+        if status is not None:
+            if _PORT_TAKEN in text:
+                return 0
+            raise ClientError(f"the broker ended with status {status}:\n{_tail(text)}")
+        for port, process_id in _READY.findall(text):
+            if int(process_id) == process.pid:
+                return int(port)
+        return None
+
+    def _check_time(self, deadline_s: float) -> None:
+        if time.monotonic() >= deadline_s:
+            text = self.log_file.read_text(errors="replace")
+            raise ClientTimeoutError(f"the broker is not ready in time:\n{_tail(text)}")
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Ask the process to end, wait, and return its exit status.
@@ -96,6 +138,7 @@ class RunningBroker:
         """
         process = self._running()
         process.terminate()
+        process.send_signal(signal.SIGCONT)  # A paused process hears nothing else.
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -124,8 +167,9 @@ class RunningBroker:
             raise ClientError(f"the broker at {self.address} does not run")
         return self._process
 
-    def _log_tail(self) -> str:
-        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-20:])
+
+def _tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-20:])
 
 
 @contextlib.contextmanager
@@ -135,7 +179,7 @@ def running_broker(
     folder: Path | str | None = None,
     start_timeout_s: float = START_TIMEOUT_S,
 ) -> Iterator[RunningBroker]:
-    """Run a broker on a free port for the time of a ``with`` block.
+    """Run a broker on a free port for the time of a ``with`` block; then nothing of it is left.
 
     Args:
         configs: settings by their names in ``server.properties``.
@@ -157,22 +201,4 @@ def running_broker(
             yield broker
         finally:
             if broker.is_running:
-                broker.resume()
                 broker.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        if probe.connect_ex((_HOST, port)) != 0:
-            return False
-        # Nobody listens, but the system chose this very port for our end: TCP then connects the
-        # socket with itself.
-        return bool(probe.getsockname() != probe.getpeername())

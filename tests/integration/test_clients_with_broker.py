@@ -1,6 +1,10 @@
 """The clients against a real broker process."""
 
+import os
 import random
+import signal
+import socket
+import time
 
 import pytest
 
@@ -9,6 +13,7 @@ from seglog.clients import (
     AsyncConsumer,
     AsyncProducer,
     ClientError,
+    ClientTimeoutError,
     Consumer,
     InvalidRecordError,
     Last,
@@ -253,6 +258,35 @@ def test_a_broker_for_tests_can_be_stopped_killed_and_started_again(tmp_path):
     with pytest.raises(ClientError, match="does not run"):
         broker.pause()
     assert (tmp_path / "data").is_dir()
+
+
+def test_a_broker_for_tests_that_died_or_was_paused_cannot_be_ended_or_started(tmp_path):
+    with running_broker() as broker:
+        os.kill(broker.process_id, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while broker.is_running and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert not broker.is_running
+        port = broker.port
+        broker.start()
+        assert broker.port == port
+        broker.pause()
+        assert broker.is_running
+        assert broker.stop(10) == 0
+
+
+def test_the_port_of_a_broker_for_tests_belongs_to_somebody_else(tmp_path):
+    """What listens there was taken for the broker, which had ended."""
+    with running_broker(folder=tmp_path) as broker:
+        broker.stop()
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", broker.port))
+            other.listen()
+            with pytest.raises(ClientTimeoutError, match="Address already in use"):
+                broker.start(0.5)
+            assert not broker.is_running
+        broker.start()
 
 
 def test_a_broker_that_does_not_start_shows_why(tmp_path):
