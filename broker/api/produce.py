@@ -14,6 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from seglog.broker.api.acknowledgements import Waiting, when_acknowledged
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.api.transactional import Refusals, admit_batches
@@ -42,7 +43,6 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 _NONE_REFUSED: Final[Mapping[int, SeglogError]] = MappingProxyType({})
 
 Admit: TypeAlias = Callable[[], tuple[Refusals, asyncio.Future[None] | None]]
-_Waiting = list[tuple[ProducePartitionResult, "asyncio.Future[None]"]]
 
 
 class ProduceOperation:
@@ -81,7 +81,7 @@ class ProduceOperation:
                 return pending
         now_ms = self._services.clock.time_ms()
         results: list[ProducePartitionResult] = []
-        waiting: _Waiting = []
+        waiting: Waiting = []
         for entry in entries:
             try:
                 partition = self._partition_for(entry, context)
@@ -154,7 +154,7 @@ class ProduceOperation:
         acks = request.acks
         now_ms = self._services.clock.time_ms()
         results: list[ProducePartitionResult] = []
-        waiting: _Waiting = []
+        waiting: Waiting = []
         for entry, outcome in zip(request.partitions, prepared, strict=True):
             try:
                 if isinstance(outcome, BaseException):
@@ -172,10 +172,10 @@ class ProduceOperation:
         return await self._await_all(response, waiting, request) if waiting else response
 
     def _await_all(
-        self, response: ProduceResponse, waiting: _Waiting, request: ProduceRequest
+        self, response: ProduceResponse, waiting: Waiting, request: ProduceRequest
     ) -> "asyncio.Future[ProduceResponse]":
         """The response once everything it promises is true; counted among those that wait."""
-        answer = _when_acknowledged(response, waiting, request)
+        answer = when_acknowledged(response, waiting, request)
         self._services.counters.waiting_produces += 1
         answer.add_done_callback(self._waits_no_more)
         return answer
@@ -217,7 +217,7 @@ class ProduceOperation:
         info: AppendInfo,
         acks: int,
         results: list[ProducePartitionResult],
-        waiting: _Waiting,
+        waiting: Waiting,
     ) -> None:
         result = ProducePartitionResult(
             entry.topic,
@@ -309,48 +309,3 @@ def _refuse_acks(request: ProduceRequest) -> ProduceResponse:
             for entry in request.partitions
         ]
     )
-
-
-def _when_acknowledged(
-    response: ProduceResponse, waiting: _Waiting, request: ProduceRequest
-) -> "asyncio.Future[ProduceResponse]":
-    """The response, once everything it promises is true; bounded in time for acks=all."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[ProduceResponse] = loop.create_future()
-    unfinished = len(waiting)
-    timer: asyncio.TimerHandle | None = None
-
-    def one_done(result: ProducePartitionResult, done: "asyncio.Future[None]") -> None:
-        nonlocal unfinished
-        error = done.exception()
-        if answer.done():
-            return
-        if error is not None:
-            _take_back(result, *describe_error(error))
-        unfinished -= 1
-        if unfinished == 0:
-            if timer is not None:
-                timer.cancel()
-            answer.set_result(response)
-
-    def too_late() -> None:
-        if answer.done():
-            return
-        message = f"written, but not acknowledged within {request.timeout_ms} ms"
-        for result, acknowledged in waiting:
-            if not acknowledged.done():
-                _take_back(result, ErrorCode.REQUEST_TIMED_OUT, message)
-        answer.set_result(response)
-
-    if request.acks == Acks.ALL:
-        timer = loop.call_later(max(0, request.timeout_ms) / 1000, too_late)
-    for result, acknowledged in waiting:
-        acknowledged.add_done_callback(partial(one_done, result))
-    return answer
-
-
-def _take_back(result: ProducePartitionResult, code: ErrorCode, message: str) -> None:
-    """Turn a result that was meant to be a success into an error."""
-    result.error = code
-    result.error_message = message
-    result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
