@@ -1,6 +1,5 @@
 """What a log remembers of one producer: epoch, last batches, open transaction."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -53,6 +52,8 @@ class ProducerEntry:
 
     ``last_timestamp_ms`` is the record time of its last batch or marker, as the snapshot file has
     it; ``seen_ms`` is the broker's clock at that moment, which decides when the entry expires.
+    ``batches`` are the last ones, the newest at the end; a list, as there may be a hundred thousand
+    producers that have sent one, and a deque has room for sixty.
     """
 
     producer_id: int
@@ -61,7 +62,7 @@ class ProducerEntry:
     last_timestamp_ms: int = NO_TIMESTAMP
     seen_ms: int = NO_TIMESTAMP
     open_transaction_offset: int | None = None
-    batches: deque[RetainedBatch] = field(default_factory=lambda: deque(maxlen=RETAINED_BATCHES))
+    batches: list[RetainedBatch] = field(default_factory=list)
 
     @property
     def last_sequence(self) -> int:
@@ -72,6 +73,12 @@ class ProducerEntry:
     def last_data_offset(self) -> int:
         """Offset of the last data record, -1 if no data batch is retained."""
         return self.batches[-1].last_offset if self.batches else -1
+
+    def remember(self, batch: RetainedBatch) -> None:
+        """Add a batch; the oldest goes if they are too many."""
+        self.batches.append(batch)
+        if len(self.batches) > RETAINED_BATCHES:
+            del self.batches[0]
 
     def find_duplicate(
         self, epoch: int, first_sequence: int, last_sequence: int

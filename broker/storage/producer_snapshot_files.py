@@ -13,7 +13,7 @@ from typing import Final
 from seglog.broker.storage.errors import DiskFullError, MissingFileError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import SNAPSHOT_SUFFIX, segment_path
-from seglog.broker.storage.producer_entry import ProducerEntry
+from seglog.broker.storage.producer_entry import RETAINED_BATCHES, ProducerEntry
 from seglog.broker.storage.producer_snapshot import (
     CorruptSnapshotError,
     decode_snapshot,
@@ -143,8 +143,7 @@ class ProducerSnapshotFiles:
                 last = window.batches[-1]
                 # The timestamp is left out: the snapshot's may be that of a later marker.
                 if (last.last_sequence, last.last_offset) == entry.batches[-1][:2]:
-                    entry.batches.clear()
-                    entry.batches.extend(window.batches)
+                    entry.batches = [*window.batches[-RETAINED_BATCHES:]]
 
     def remove(self, offset: int) -> None:
         """Delete one snapshot with its window; not an error if the files are gone."""

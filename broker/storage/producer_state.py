@@ -163,7 +163,7 @@ class ProducerState:
         if header.is_transactional and entry.open_transaction_offset is None:
             entry.open_transaction_offset = header.base_offset
             self.transactions.begin(header.producer_id, header.base_offset)
-        entry.batches.append(
+        entry.remember(
             RetainedBatch(header.last_sequence, last_offset, offset_delta, header.max_timestamp)
         )
         entry.last_timestamp_ms = header.max_timestamp

@@ -1,5 +1,7 @@
 """Idempotence and open transactions of one log."""
 
+import tracemalloc
+
 import pytest
 
 from seglog.broker.storage.open_transactions import CompletedTransaction
@@ -293,3 +295,16 @@ def test_reset_restores_open_transactions_in_offset_order(log: Appender) -> None
     assert log.state.transactions.in_order() == [(2, 30), (1, 50)]
     assert log.state.end_offset == 60
     assert len(log.state) == 3
+
+
+def test_producers_that_send_one_batch_fill_the_memory() -> None:
+    """Each connection of some programs is a new producer: a hundred thousand a day."""
+    appender = Appender()
+    tracemalloc.start()
+    try:
+        for producer_id in range(1000):
+            appender.append(header(producer_id=producer_id))
+        used_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used_bytes / 1000 < 700
