@@ -24,11 +24,11 @@ class CleanerCheckpoints:
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._writers: dict[str, CheckpointWriter] = {}
 
-    def load(self, log_dir: str, log_ends: Mapping[TopicPartition, int]) -> None:
-        """Read the file of a data directory.
+    def load(self, log_dir: str, log_ends: Mapping[TopicPartition, int]) -> bool:
+        """Read the file of a data directory; whether it has to be written anew, soon.
 
         Entries of logs that are not there, or that end before them, are dropped: what is appended
-        there later would pass for clean.
+        there later would pass for clean, for a start that comes after that as well.
 
         Args:
             log_ends: the log end offset of each log in the directory.
@@ -43,8 +43,9 @@ class CleanerCheckpoints:
             )
             self._offsets[log_dir] = {}
             writer.assume_written(None)
-            return
-        writer.assume_written(dict(offsets))
+            return True
+        known = dict(offsets)
+        writer.assume_written(known)
         for topic_partition, offset in list(offsets.items()):
             log_end = log_ends.get(topic_partition, -1)
             if offset > log_end:
@@ -56,6 +57,7 @@ class CleanerCheckpoints:
                     log_end,
                 )
         self._offsets[log_dir] = offsets
+        return known != offsets
 
     def get(self, log_dir: str, topic_partition: TopicPartition) -> int | None:
         """The first dirty offset, None if the log was never cleaned."""

@@ -127,11 +127,10 @@ class LogCleaner:
             self._swap_in, file_system.sync_directory, self._schedule_deletion
         )
         self._checkpoints = CleanerCheckpoints(file_system)
-        self._outdated_checkpoints: set[str] = set()
         log_ends = {log.topic_partition: log.offsets.log_end for log in logs.all_logs()}
-        for log_dir in logs.log_dirs:
-            if log_dir.is_online:
-                self._checkpoints.load(log_dir.path, log_ends)
+        online = [log_dir.path for log_dir in logs.log_dirs if log_dir.is_online]
+        self._outdated_checkpoints = {p for p in online if self._checkpoints.load(p, log_ends)}
+        self._loop.call_soon(self._write_outdated_checkpoints)
 
     # ---- what others ask for
 
