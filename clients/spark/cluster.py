@@ -11,6 +11,7 @@ from seglog.clients.errors import (
     BrokerError,
     BrokerUnreachableError,
     ClientError,
+    RequestTimeoutError,
     UnknownTopicOrPartitionError,
     broker_error,
 )
@@ -93,6 +94,11 @@ class Cluster:
                 answer = self.ask(server, request)
             except BrokerUnreachableError as unreachable:
                 error = unreachable
+            except (BrokerConnectionError, RequestTimeoutError):
+                # Whoever asks again begins with another one.
+                self._servers.remove(server)
+                self._servers.append(server)
+                raise
             else:
                 self._servers.remove(server)
                 self._servers.insert(0, server)
@@ -112,7 +118,8 @@ class Cluster:
                     deadline_s = min(deadline_s, time.monotonic() + _UNKNOWN_FOR_GOOD_S)
                 if not error.retriable or not self.pause(deadline_s):
                     raise
-                if isinstance(error, BrokerError) and error.code.refreshes_metadata:
+                # A leader that is not where it was may have come back at another address.
+                if not isinstance(error, BrokerError) or error.code.refreshes_metadata:
                     self._topics.clear()
 
     def pause(self, deadline_s: float) -> bool:
