@@ -126,6 +126,8 @@ class DataDirectories:
     def candidates(self, partition_counts: dict[str, int]) -> list[LogDir]:
         """Where a new partition may go, best first: the directory that holds the fewest.
 
+        One that takes no records for now, because the disk guard says so, comes last.
+
         Args:
             partition_counts: how many partitions each directory has, by path.
 
@@ -143,7 +145,10 @@ class DataDirectories:
                 "no data directory takes a new partition: each of "
                 f"{', '.join(self._config.log_dirs)} is offline or in cordoned.log.dirs"
             )
-        return sorted(candidates, key=lambda log_dir: partition_counts.get(log_dir.path, 0))
+        return sorted(
+            candidates,
+            key=lambda each: (each.refuses_writes is not None, partition_counts.get(each.path, 0)),
+        )
 
     def attempt(self, log_dir: LogDir, action: Callable[[], ResultT]) -> ResultT | None:
         """Do something with a directory; None, and the directory offline, if its disk refuses.

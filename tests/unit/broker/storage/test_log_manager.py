@@ -120,6 +120,21 @@ def test_a_directory_counts_as_full_of_partitions_that_it_does_not_have(tmp_path
     broker.kill()
 
 
+def test_new_partitions_go_where_no_record_is_taken(tmp_path: Path) -> None:
+    """The disk guard refuses records in the directory with the fewest partitions."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 5)
+    full = broker.manager.log_dirs[1]
+    full.refuses_writes = "log.dir.bytes.max is exceeded"
+    made = broker.create_topic("u", 3)
+    assert {parent_directory(log.directory) for log in made} == {str(first)}
+    full.refuses_writes = None
+    made = broker.create_topic("v", 3)
+    assert {parent_directory(log.directory) for log in made} == {str(second)}
+    broker.kill()
+
+
 def test_a_cordoned_directory_gets_partitions(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     broker = ManagedLogs(first, second, cordoned_log_dirs=(str(first),))
