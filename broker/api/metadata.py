@@ -11,7 +11,7 @@ from typing import Final
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from seglog.broker.api.services import Services
-from seglog.broker.api.topics import TopicChanges
+from seglog.broker.api.topic_changes import TopicChanges
 from seglog.broker.errors import describe_error
 from seglog.broker.storage.errors import InvalidTopicNameError
 from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name

@@ -21,11 +21,11 @@ from seglog.broker.api.log_dirs import DescribeLogDirsOperation
 from seglog.broker.api.metadata import MetadataOperation
 from seglog.broker.api.produce import ProduceOperation
 from seglog.broker.api.services import Services
+from seglog.broker.api.topic_changes import TopicChanges
 from seglog.broker.api.topics import (
     CreatePartitionsOperation,
     CreateTopicsOperation,
     DeleteTopicsOperation,
-    TopicChanges,
 )
 from seglog.protocol import api
 
