@@ -13,11 +13,11 @@ from typing import Final
 
 from seglog.broker.api.cold_reads import ColdReads
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.fetch_session_cache import FetchSessionCache
 from seglog.broker.api.fetch_sessions import (
     NO_SESSION_ID,
     PARTITIONS_PER_SESSION_MAX,
     SESSIONLESS_EPOCH,
-    FetchSessionCache,
     FetchSessions,
     FinishResponse,
 )

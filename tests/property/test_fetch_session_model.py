@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from seglog.broker.api.fetch_sessions import FetchSessionCache, FetchSessions
+from seglog.broker.api.fetch_session_cache import FetchSessionCache
+from seglog.broker.api.fetch_sessions import FetchSessions
 from seglog.broker.errors import RequestError
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.protocol.api import (

@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from seglog.broker.api import fetch_sessions
-from seglog.broker.api.fetch_sessions import (
+from seglog.broker.api import fetch_session_cache
+from seglog.broker.api.fetch_session_cache import (
     IDLE_MS_MAX,
     CachedPartition,
     FetchSession,
@@ -152,7 +152,7 @@ def test_ids_are_positive_and_hard_to_guess() -> None:
 
 
 def test_memory_of_all_sessions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_sessions, "PARTITIONS_REMEMBERED_MAX", 100)
+    monkeypatch.setattr(fetch_session_cache, "PARTITIONS_REMEMBERED_MAX", 100)
     cache = Cache(1000)
     session = cache.add_kept(60)
     assert cache.add(41) is None
