@@ -163,11 +163,12 @@ def string_list(
     choices: tuple[str, ...] = (),
     may_be_empty: bool = True,
     dynamic: bool = False,
+    split: Callable[[str], tuple[str, ...]] = parse_list,
 ) -> Any:
     """Declare a comma-separated list, kept in the order given, as a tuple."""
 
     def parse(text: str) -> tuple[str, ...]:
-        values = parse_list(text)
+        values = split(text)
         if not values and not may_be_empty:
             raise ValueError("it is empty")
         if len(set(values)) != len(values):

@@ -21,6 +21,7 @@ from seglog.config.errors import ConfigError
 from seglog.config.ignored import is_ignored
 from seglog.config.log_config import BROKER_NAMES_OF_TOPIC_KEY
 from seglog.config.properties import parse_properties
+from seglog.config.values import without_last_slash
 
 KAFKA_PREFIX: Final = "KAFKA_"
 SEGLOG_PREFIX: Final = "SEGLOG_"
@@ -139,7 +140,7 @@ def _contradiction(loser: Origin, winner: Origin) -> list[str]:
 def _derive(values: dict[str, Any], sources: dict[str, Origin]) -> None:
     """Fill in what one key says for another, as Kafka does."""
     if "log.dir" in sources and "log.dirs" not in sources:
-        values["log_dirs"] = (values["log_dir"],)
+        values["log_dirs"] = (without_last_slash(values["log_dir"]),)
         sources["log.dirs"] = sources["log.dir"]
     if "broker.id" in sources and "node.id" not in sources and values["broker_id"] >= 0:
         values["node_id"] = values["broker_id"]

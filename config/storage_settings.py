@@ -16,7 +16,7 @@ from seglog.config.keys import (
     string,
     string_list,
 )
-from seglog.config.values import INT64_MAX, MAX_DOUBLE, parse_integer
+from seglog.config.values import INT64_MAX, MAX_DOUBLE, parse_integer, parse_paths
 
 CLEANUP_POLICIES = ("delete", "compact")
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -209,11 +209,14 @@ class StorageSettings:
     """Directories, background work on logs, and topics by default."""
 
     log_dirs: tuple[str, ...] = string_list(
-        ("./seglog-data",), "Data directories.", may_be_empty=False
+        ("./seglog-data",), "Data directories.", may_be_empty=False, split=parse_paths
     )
     log_dir: str | None = string(None, "The one data directory, where log.dirs is not set.")
     cordoned_log_dirs: tuple[str, ...] = string_list(
-        (), "Data directories that get no new partitions; * is all.", dynamic=True
+        (),
+        "Data directories that get no new partitions; * is all.",
+        dynamic=True,
+        split=parse_paths,
     )
     log_dir_bytes_max: int = long_integer(
         -1,

@@ -50,6 +50,20 @@ def parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def parse_paths(text: str) -> tuple[str, ...]:
+    """The same for folders; a slash at the end says nothing, and goes.
+
+    >>> parse_paths("/data/, logs//")
+    ('/data', 'logs')
+    """
+    return tuple(without_last_slash(part) for part in parse_list(text))
+
+
+def without_last_slash(path: str) -> str:
+    """A path that others can be put together from; the root stays."""
+    return path.rstrip("/") or "/"
+
+
 def format_value(value: Any) -> str | None:
     """Print a value as Java does; None stays None, collections are joined by commas."""
     match value:

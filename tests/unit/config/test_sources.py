@@ -172,6 +172,25 @@ def test_old_names_do_not_count() -> None:
     assert load_broker_config(None, {}, ["log.dir=/a", "log.dirs=/b,/c"]).log_dirs == ("/b", "/c")
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("log.dirs=/a/,b//, /c", ("/a", "b", "/c")),
+        ("log.dir=/a/", ("/a",)),
+        ("log.dirs=/", ("/",)),
+    ],
+)
+def test_a_slash_at_the_end_makes_a_directory_another_one(
+    given: str, expected: tuple[str, ...]
+) -> None:
+    """No topic could be created in ``/data/``, and no start came to its end that had any."""
+    assert load_broker_config(None, {}, [given]).log_dirs == expected
+    config = load_broker_config(None, {}, ["log.dirs=/a,/b/", "cordoned.log.dirs=/a/,/b"])
+    assert config.cordoned_log_dirs == config.log_dirs
+    with pytest.raises(ConfigError, match="twice"):
+        load_broker_config(None, {}, ["log.dirs=/a,/a/"])
+
+
 def test_variables_of_other_programs_stop_the_start() -> None:
     """Kubernetes makes service links, Kafka's scripts and applications have their own."""
     environment = {
