@@ -165,11 +165,7 @@ class Broker:
 
     async def _start(self) -> None:
         config = self._config
-        without_effect = config.given_without_effect()
-        if without_effect:
-            logger.warning("event=config-without-effect keys=%s", ",".join(without_effect))
-        for sentence in config.overruled:
-            logger.warning('event=config-overruled reason="%s"', sentence)
+        _warn_of_settings(config)
         bound = bind_endpoints(config)
         for each in bound:
             self._parts.callback(each.close)
@@ -338,3 +334,29 @@ class Broker:
             # The clean-shutdown marker is not written; the next start recovers.
             logger.error("event=flush-late seconds=%.0f", FLUSH_SECONDS)  # noqa: TRY400 - no defect
         await pool.stop(0.2)
+
+
+def _warn_of_settings(config: BrokerConfig) -> None:
+    """Say of what was set that it means nothing, or that nobody can have meant it."""
+    without_effect = config.given_without_effect()
+    if without_effect:
+        logger.warning("event=config-without-effect keys=%s", ",".join(without_effect))
+    for sentence in config.overruled:
+        logger.warning('event=config-overruled reason="%s"', sentence)
+    # Files of a cluster have 2 here. Producers and groups would only be told to try again.
+    for key, replicas, refused in (
+        ("min.insync.replicas", config.min_insync_replicas, "records with acks=all and offsets"),
+        (
+            "transaction.state.log.min.isr",
+            config.transaction_state_log_min_isr,
+            "transactions",
+        ),
+    ):
+        if replicas > 1:
+            logger.warning(
+                'event=too-few-replicas key=%s value=%d reason="this broker is the only one: %s '
+                'are refused in topics that do not say otherwise; set it to 1"',
+                key,
+                replicas,
+                refused,
+            )

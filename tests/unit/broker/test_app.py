@@ -337,6 +337,21 @@ async def test_settings_that_mean_nothing_are_taken_in_silence(
     assert warnings == ["event=config-without-effect keys=num.io.threads,zookeeper.connect"]
 
 
+async def test_settings_of_a_cluster_refuse_every_write_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Producers and groups try again for ever: elsewhere that error is a matter of time."""
+    settings = ("min.insync.replicas=2", "transaction.state.log.min.isr=3")
+    async with Broker(config_for(tmp_path, *settings)):
+        pass
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.split(" reason")[0] for each in warnings] == [
+        "event=too-few-replicas key=min.insync.replicas value=2",
+        "event=too-few-replicas key=transaction.state.log.min.isr value=3",
+    ]
+    assert all("set it to 1" in each for each in warnings)
+
+
 async def test_rack_is_not_told_to_clients(tmp_path: Path) -> None:
     async with Broker(config_for(tmp_path, "broker.rack=r1")) as broker:
         client = await connect(broker.port)
