@@ -47,4 +47,7 @@ class Pending(Generic[ResponseT]):
 
 async def finished(response: ResponseT | Pending[ResponseT]) -> ResponseT:
     """A response, whenever it comes; for work that has to answer what it led to."""
-    return await response.future if isinstance(response, Pending) else response
+    if isinstance(response, Pending):
+        pending: Pending[ResponseT] = response
+        return await pending.future
+    return response
