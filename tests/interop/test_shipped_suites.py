@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.clients.testing import RunningBroker
+from seglog.clients.testing import RunningBroker, running_broker
 from support.foreign.programs import cache_folder
 from support.real_broker import free_port
 
@@ -104,11 +104,8 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningBr
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
     }
-    running = RunningBroker(tmp_path, configs)
-    running.port, running.address = port, f"127.0.0.1:{port}"
-    running.start()
-    yield running
-    running.stop()
+    with running_broker(configs=configs, folder=tmp_path) as running:
+        yield running
 
 
 def run_suite(folder: Path, paths: list[str], environment: dict[str, str], *options: str) -> str:
