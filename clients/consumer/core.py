@@ -62,6 +62,7 @@ class ConsumerCore:
         self._thread_id = 0
         self._fetcher: Fetcher | None = None
         self._partitions: PartitionSet | None = None
+        self._has_begun = False
         self._is_closed = False
         self._is_collecting = False
 
@@ -90,6 +91,7 @@ class ConsumerCore:
             self.cluster.add_listener(self._follow_topics)
             self.cluster.add_failure_listener(self._arrived.set)
             self.cluster.tasks.spawn(fetcher.run(), "seglog-fetcher", is_vital=True)
+        if not self._has_begun:
             await self._begin()
         return self
 
@@ -215,8 +217,19 @@ class ConsumerCore:
     # Inner life.
 
     async def _begin(self) -> None:
-        subscription = self._subscription
+        """Read what is subscribed to; after an error, or cancelled, it can be tried again."""
+        self._has_begun = False
         partitions = self._started()
+        try:
+            await self._begin_subscription(partitions)
+        except BaseException:
+            partitions.end(list(partitions.states))
+            await self._end_session(CLOSE_TIMEOUT_S, is_done=False)
+            raise
+        self._has_begun = True
+
+    async def _begin_subscription(self, partitions: PartitionSet) -> None:
+        subscription = self._subscription
         if self.config.group is None:
             chosen = {
                 partition: subscription.place if place is None else place

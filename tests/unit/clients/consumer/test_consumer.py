@@ -27,6 +27,7 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.builder import build_batch
+from support.fake_broker import SILENCE
 from support.fake_logs import fill, numbered
 
 FAST = {"fetch_max_wait_ms": 20, "retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
@@ -443,6 +444,25 @@ async def test_what_does_not_exist_is_refused_at_the_start(broker):
         consumer = AsyncConsumer(broker.address, topics, **FAST)
         with pytest.raises(UnknownTopicOrPartitionError):
             await asyncio.wait_for(consumer.start(), 3)
+        await consumer.close()
+
+
+async def test_a_start_that_failed_is_not_made_up_for_by_the_next(broker):
+    """Trying again until the topic is there, or after a time limit, is how programs begin."""
+    consumer = AsyncConsumer(broker.address, "topic", start="earliest", **FAST)
+    try:
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await consumer.start()
+        (log,) = broker.create("topic")
+        fill(log, numbered(3))
+        broker.script = lambda request: SILENCE if isinstance(request, ListOffsetsRequest) else None
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(consumer.start(), 0.05)
+        broker.script = lambda _: None
+        await consumer.start()
+        await consumer.start()
+        assert values(await asyncio.wait_for(consumer.read(3, 5), 5)) == numbered(3)
+    finally:
         await consumer.close()
 
 
