@@ -244,6 +244,10 @@ class Producer(BlockingClient[AsyncProducer]):
     def _wait_for_room(self, deadline_s: float) -> None:
         self._thread.check()
         has_room = threading.Event()
-        self._twin.accumulator.wait_for_room(has_room.set)
-        if not has_room.wait(max(0.0, deadline_s - time.monotonic())):
-            raise self._twin.room_error()
+        accumulator, wake = self._twin.accumulator, has_room.set
+        accumulator.wait_for_room(wake)
+        try:
+            if not has_room.wait(max(0.0, deadline_s - time.monotonic())):
+                raise self._twin.room_error()
+        finally:
+            accumulator.wait_no_longer(wake)

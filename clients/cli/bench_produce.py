@@ -12,7 +12,7 @@ import click
 
 from seglog.clients.cli.latencies import Latencies
 from seglog.clients.cli.parameters import json_option
-from seglog.clients.cli.producer_options import producer_of, producer_options
+from seglog.clients.cli.producer_options import break_off, producer_of, producer_options
 from seglog.clients.cli.rendering import LiveLine, print_json, print_line, print_message
 from seglog.clients.cli.settings import connection_options
 
@@ -96,6 +96,7 @@ def bench_produce(topic: str, **options: Any) -> None:
             producer.flush()
         except KeyboardInterrupt:
             print_message("interrupted; these are the figures so far")
+            break_off(producer)
         run.end_live()
     elapsed_s = max(run.elapsed_s, 1e-6)
     if options["as_json"]:

@@ -19,7 +19,7 @@ from seglog.clients.cli.parameters import (
     key_value,
     unescaped,
 )
-from seglog.clients.cli.producer_options import producer_of, producer_options
+from seglog.clients.cli.producer_options import break_off, producer_of, producer_options
 from seglog.clients.cli.record_input import InputRecord, JsonFormat, LineFormat, split_stream
 from seglog.clients.cli.rendering import LiveLine, print_message, size_text
 from seglog.clients.cli.settings import connection_options
@@ -127,8 +127,12 @@ def produce(topic: str, path: Path | None, whole: bool, delimiter: bytes, **opti
         sending = _Sending(producer, topic)
         try:
             with producer:
-                sending.run(chunks, parse)
-                producer.flush()
+                try:
+                    sending.run(chunks, parse)
+                    producer.flush()
+                except KeyboardInterrupt:
+                    break_off(producer)
+                    raise
         finally:
             sending.report()
 

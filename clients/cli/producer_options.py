@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from seglog.clients.cli.connections import open_producer
+from seglog.clients.cli.rendering import print_message
+from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
     from seglog.clients.blocking.producer import Producer
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
+BREAK_OFF_S: Final = 1.0
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS: Final = {"0": 0, "1": 1, "all": "all", "-1": "all"}
 
@@ -32,6 +35,13 @@ def producer_options(command: _FunctionT) -> _FunctionT:
     ):
         command = option(command)
     return command
+
+
+def break_off(producer: "Producer") -> None:
+    """End sending after Ctrl-C: what is under way gets a moment, not until it has timed out."""
+    dropped = producer.close(BREAK_OFF_S)
+    if dropped:
+        print_message(f"{count_text(dropped, 'record')} given up, not acknowledged")
 
 
 def producer_of(options: dict[str, Any]) -> "Producer":

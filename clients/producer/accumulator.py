@@ -241,6 +241,12 @@ class RecordAccumulator:
         else:
             callback()
 
+    def wait_no_longer(self, callback: Callable[[], object]) -> None:
+        """Forget a callback that waits for room."""
+        with self._lock:
+            if callback in self._room_waiters:
+                self._room_waiters.remove(callback)
+
     # The loop's thread.
 
     @property

@@ -379,12 +379,19 @@ class AsyncProducer(TransactionalSteps):
     async def _wait_for_room(self, deadline_s: float) -> None:
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
-        self.accumulator.wait_for_room(lambda: None if waiter.done() else waiter.set_result(None))
+
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        self.accumulator.wait_for_room(wake)
         try:
             async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
                 await waiter
         except TimeoutError as error:
             raise self.room_error() from error
+        finally:
+            self.accumulator.wait_no_longer(wake)
 
     def _wake_sender(self) -> None:
         if self._sender is None or self._loop is None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from seglog.clients.cli.command_tree import LazyGroup
 from seglog.clients.cli.main import main
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from support.fake_broker import FakeBroker
+from support.fake_broker import SILENCE, FakeBroker
 
 
 def run(*arguments: str, text: str | bytes | None = None, server: str = "") -> Result:
@@ -320,6 +321,36 @@ def test_ctrl_c_in_the_middle_is_loud(threaded_broker: FakeBroker) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert process.stderr.read() == b"1 record\n"
+
+
+def test_ctrl_c_waits_for_a_broker_that_hangs(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    asked = threading.Event()
+
+    def hang(request: object) -> object:
+        if not isinstance(request, api.ProduceRequest):
+            return None
+        asked.set()
+        return SILENCE
+
+    threaded_broker.script = hang
+    environment = {**os.environ, "SEGLOG_BOOTSTRAP_SERVER": threaded_broker.address}
+    with subprocess.Popen(
+        [sys.executable, "-m", "seglog.clients.cli", "produce", "t"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"line\n")
+        process.stdin.flush()
+        assert asked.wait(20)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        lines = process.stderr.read().decode().splitlines()
+    assert lines[0] == "1 record given up, not acknowledged"
+    assert lines[-1].startswith("0 records stored in t (")
 
 
 def test_a_reader_that_goes_away_is_a_failure(threaded_broker: FakeBroker) -> None:

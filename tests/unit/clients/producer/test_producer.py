@@ -65,6 +65,7 @@ async def test_a_send_that_finds_no_room_waits_then_fails(broker):
             await producer.send("topic", b"more")
         with pytest.raises(BufferFullError):
             await producer.send_many("topic", [(None, b"more")])
+        assert producer.accumulator._room_waiters == [], "memory for each send that failed"
         assert await producer.close(0) == 1
 
 
