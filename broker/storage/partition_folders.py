@@ -16,6 +16,7 @@ from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
     CorruptCheckpointError,
     DiskFullError,
+    InvalidTopicNameError,
     NameTooLongError,
     StorageError,
 )
@@ -202,8 +203,6 @@ class PartitionFolders:
             except StorageError as error:
                 refusal = error
                 self.failed(log_dir, error)
-                if log_dir.is_online:
-                    self._discard(path)
         assert refusal is not None, "there was a candidate"
         raise refusal
 
@@ -216,9 +215,22 @@ class PartitionFolders:
     ) -> Log:
         log_dir.check_same()
         if self._file_system.exists(path):
+            if os.path.basename(path) not in self._file_system.list_directory(log_dir.path):
+                # macOS, for example: it is the folder of a topic that is served.
+                raise InvalidTopicNameError(
+                    topic_partition.topic,
+                    "the file system does not tell it from a topic with other upper-case letters",
+                )
             # Left by a creation that failed and could not be undone; it was never served.
             self.rename(log_dir, path, topic_partition, DirectoryState.STRAY)
         self._file_system.make_directory(path)
+        try:
+            return self._fill(path, topic_partition, new)
+        except StorageError:
+            self._discard(path)
+            raise
+
+    def _fill(self, path: str, topic_partition: TopicPartition, new: NewPartitions) -> Log:
         metadata = PartitionMetadataFile(self._file_system, f"{path}/{PARTITION_METADATA}")
         # Not synced: the catalog knows the id, and a start after a loss of power writes it anew.
         # Two syncs for each of a thousand partitions would take seconds.

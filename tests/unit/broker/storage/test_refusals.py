@@ -14,6 +14,7 @@ from seglog.broker.storage.errors import (
     AccessDeniedError,
     DiskFullError,
     FileError,
+    InvalidTopicNameError,
     NameTooLongError,
     StorageError,
     error_from_os,
@@ -138,6 +139,48 @@ def test_a_long_name_takes_the_directory_offline(tmp_path: Path) -> None:
     assert name.endswith("-delete")
     assert len(name) == 143
     assert broker.remove_files(NOW_MS + DAY_MS) == 1
+    broker.stop()
+
+
+class SmallLetters(SystemCalls):
+    """A file system that does not tell upper case from lower case."""
+
+    def stat(self, path: str) -> os.stat_result:
+        folder, name = os.path.split(path)
+        for each in os.listdir(folder):
+            if each.lower() == name.lower():
+                return super().stat(f"{folder}/{each}")
+        return super().stat(path)
+
+
+def test_a_topic_takes_the_folder_of_one_in_capitals(tmp_path: Path) -> None:
+    """It was renamed, as what a creation leaves that failed, and its records were gone."""
+    broker = ManagedLogs(tmp_path, file_system=OsFileSystem(SmallLetters()))
+    log = broker.create_topic("Flights")[0]
+    append_many(log, 3)
+    with pytest.raises(InvalidTopicNameError, match="upper-case"):
+        broker.create_topic("flights")
+    broker.catalog.delete_topic("flights")
+    append_many(log, 3)
+    broker.stop()
+    broker = ManagedLogs(tmp_path)
+    assert broker.log("Flights").offsets.log_end == 6
+    broker.stop()
+
+
+def test_a_folder_in_the_way_of_a_new_partition_is_removed(tmp_path: Path) -> None:
+    """Somebody's own, or what is left of a creation: it cannot be renamed, and stays."""
+    disk = FaultyFileSystem()
+    broker = ManagedLogs(tmp_path, file_system=disk)
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "dump.tar").write_text("precious")
+    disk.calls.fail("rename", path_part="t-0", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        broker.create_topic("t")
+    broker.catalog.delete_topic("t")
+    broker.create_topic("t")
+    [kept] = tmp_path.rglob("dump.tar")
+    assert kept.parent.name.endswith("-stray")
     broker.stop()
 
 
