@@ -119,7 +119,7 @@ def delete_group(wire: KafkaWire, name: str) -> list[Any]:
 def test_a_long_name_breaks_the_answer_about_it(
     broker: RunningBroker, wire: KafkaWire, ask: Callable[[KafkaWire, str], list[Any]]
 ) -> None:
-    """Refused in words that fit, not as a defect; the connection goes on."""
+    """C043: refused in words that fit, not as a defect; the connection goes on."""
     for name in NAMES:
         for result in ask(wire, name):
             assert result.error_code > ErrorCode.NONE, result

@@ -194,7 +194,7 @@ async def test_committed_offsets_go_by_age_where_their_topic_is_not_compacted(
 
 
 async def test_a_resource_named_again_and_again_is_described_as_often(broker: BrokerParts) -> None:
-    """All keys that were asked for are told, once each."""
+    """C034: all keys that were asked for are told, once each."""
     await broker.create_topic("t")
     resources = [
         ConfigResource(TOPIC, "t", ["retention.ms"]),

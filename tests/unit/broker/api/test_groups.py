@@ -91,7 +91,7 @@ async def test_assignments_of_a_moving_group_are_shown(groups: GroupBroker) -> N
 
 
 async def test_a_group_named_again_and_again_is_described_as_often(groups: GroupBroker) -> None:
-    """Members and offsets of large groups are many times larger than the name."""
+    """C034: members and offsets of large groups are many times larger than the name."""
     described = await groups.ask(DescribeGroupsRequest(["g", "o", "g"] * 1000))
     assert [each.group_id for each in described.groups] == ["g", "o"]
     one = OffsetFetchGroup("o", [OffsetFetchPartition("t", 0)])

@@ -45,7 +45,7 @@ async def test_null_means_all_topics_and_an_empty_list_none(broker: BrokerParts)
 
 
 async def test_a_topic_named_again_and_again_is_described_as_often(broker: BrokerParts) -> None:
-    """A request of some kilobytes would ask for a response of gigabytes; Kafka says it once."""
+    """C034: some kilobytes would ask for a response of gigabytes; Kafka says it once."""
     topic_id = await broker.create_topic("a", 3)
     request = MetadataRequest(["a", "b", "a"] * 1000, [topic_id] * 1000)
     response = await broker.ask(request)

@@ -67,7 +67,7 @@ async def test_ids_begin_anew_where_the_catalog_was_lost(broker: GroupBroker) ->
 
 
 async def test_a_made_up_id_leaves_none_to_give_out(broker: GroupBroker) -> None:
-    """Kafka takes records of any producer id, the last one possible too, and so is it here."""
+    """C048: records are taken from any producer id, as by Kafka; the last possible one, too."""
     first = await new_id(broker)
     batch = batch_of(b"x", producer_id=INT64_MAX, producer_epoch=0, base_sequence=0)
     (result,) = await broker.parts.produce([("t", 0, batch)])

@@ -449,7 +449,7 @@ async def test_a_hanging_transaction_cannot_be_ended(tmp_path: Path) -> None:
 
 
 async def test_a_pattern_stops_the_broker(broker: GroupBroker) -> None:
-    """One that tries every way one after the other takes longer than anybody waits."""
+    """C034: what tries every way one after the other takes longer than anybody waits."""
     for name in ("a" * 2_000, "a" * 30 + "b"):
         await owner(broker, name)
     answer = broker.begin(ListTransactionsRequest(transactional_id_pattern="(a+)+b"))

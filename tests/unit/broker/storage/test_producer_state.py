@@ -298,7 +298,7 @@ def test_reset_restores_open_transactions_in_offset_order(log: Appender) -> None
 
 
 def test_producers_that_send_one_batch_fill_the_memory() -> None:
-    """Each connection of some programs is a new producer: a hundred thousand a day."""
+    """C048: each connection of some programs is a new producer: a hundred thousand a day."""
     appender = Appender()
     tracemalloc.start()
     try:
