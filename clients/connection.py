@@ -15,6 +15,7 @@ from seglog.clients.errors import (
     RequestTimeoutError,
     broker_error,
 )
+from seglog.clients.quiet_sockets import keep_alive
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.native import (
     FrameAssembler,
@@ -210,6 +211,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open with our hello."""
         self._transport = cast("asyncio.Transport", transport)
+        keep_alive(transport.get_extra_info("socket"))
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         self._transport.write(self._client.hello())
 

@@ -19,6 +19,7 @@ from seglog.clients.errors import (
     RequestTimeoutError,
     broker_error,
 )
+from seglog.clients.quiet_sockets import keep_alive
 from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.native import (
@@ -63,6 +64,7 @@ class BlockingConnection:
             raise BrokerUnreachableError(*address, f"cannot connect: {reason}") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(self._socket)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
             self._socket.sendall(self._client.hello())
             self._receive(time.monotonic() + timeout_s)

@@ -30,6 +30,13 @@ def metadata():
     return MetadataRequest(topics=[])
 
 
+async def test_a_connection_is_forgotten_under_way_while_it_is_quiet(connection):
+    """Firewalls and load balancers drop those that say nothing for some minutes, silently."""
+    link = connection._transport.get_extra_info("socket")
+    assert link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 120
+
+
 async def test_answers_find_their_requests_in_any_order(broker, connection):
     gates = [asyncio.Event() for _ in range(3)]
 
