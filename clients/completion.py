@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
+SIGNAL_CHECK_S: Final = 0.5
+"""How often a thread that waits lets the interpreter look for signals."""
 WAITS_FOR_ITSELF: Final = "a callback of the client must not wait for the client"
 _this_thread = threading.local()
 
@@ -17,6 +20,21 @@ def forbid_waiting() -> None:
 def is_waiting_forbidden() -> bool:
     """Whether the calling thread is one of those."""
     return bool(getattr(_this_thread, "may_not_wait", False))
+
+
+def wait_for_event(event: threading.Event, timeout_s: float | None) -> bool:
+    """Block the calling thread until the event; returns whether it came in time.
+
+    In short turns: Ctrl-C can get lost for as long as nothing else happens, where the signal
+    arrives after the interpreter has looked for one and before the thread sleeps.
+    """
+    end_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = SIGNAL_CHECK_S if end_s is None else max(0.0, end_s - time.monotonic())
+        if event.wait(min(left_s, SIGNAL_CHECK_S)):
+            return True
+        if left_s <= 0:
+            return False
 
 
 class Completion:
@@ -48,7 +66,7 @@ class Completion:
             return True
         ended = threading.Event()
         self.add_callback(ended.set)
-        return ended.wait(timeout_s)
+        return wait_for_event(ended, timeout_s)
 
     async def wait_async(self) -> None:
         """Wait for the end on the loop that brings it about."""

@@ -10,11 +10,10 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
-from seglog.clients.completion import WAITS_FOR_ITSELF, forbid_waiting
+from seglog.clients.completion import SIGNAL_CHECK_S, WAITS_FOR_ITSELF, forbid_waiting
 from seglog.clients.errors import ClientClosedError, ClientError
 
 _STOP_TIMEOUT_S: Final = 5.0
-_SIGNAL_CHECK_S: Final = 0.5
 _CLOSED_MEANWHILE: Final = "the client was closed meanwhile"
 _ResultT = TypeVar("_ResultT")
 
@@ -62,7 +61,7 @@ class LoopThread:
         """
         while True:
             try:
-                return future.result(_SIGNAL_CHECK_S)
+                return future.result(SIGNAL_CHECK_S)
             except TimeoutError as error:
                 if future.done():
                     return future.result()  # the work itself may have failed with a timeout

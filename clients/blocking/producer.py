@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from seglog.clients.blocking.facade import EXIT_TIMEOUT_S, BlockingClient
+from seglog.clients.completion import wait_for_event
 from seglog.clients.config import ProducerOptions
 from seglog.clients.errors import RecordsDroppedError
 from seglog.clients.models import GroupMetadata, OffsetAndMetadata
@@ -247,7 +248,7 @@ class Producer(BlockingClient[AsyncProducer]):
         accumulator, wake = self._twin.accumulator, has_room.set
         accumulator.wait_for_room(wake)
         try:
-            if not has_room.wait(max(0.0, deadline_s - time.monotonic())):
+            if not wait_for_event(has_room, max(0.0, deadline_s - time.monotonic())):
                 raise self._twin.room_error()
         finally:
             accumulator.wait_no_longer(wake)

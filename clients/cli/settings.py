@@ -110,7 +110,7 @@ def _take_file(ctx: click.Context, _parameter: click.Parameter, value: Path | No
     if value is None:
         return
     try:
-        text = value.read_text(encoding="utf-8")
+        text = value.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{value} cannot be read: {error}") from error
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):

@@ -86,7 +86,7 @@ def test_the_place_of_an_option_changes_its_meaning(threaded_broker: FakeBroker)
 def test_properties_are_not_taken_from_a_file(threaded_broker: FakeBroker, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
-        f"# comment\n\nbootstrap.servers = {threaded_broker.address}\n"
+        f"\ufeffbootstrap.servers = {threaded_broker.address}\n\n# comment\n"
         "linger.ms=5\nrequest.timeout.ms=0\n"
     )
     # The single property wins over the file, wherever it stands.
