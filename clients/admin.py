@@ -62,7 +62,8 @@ from seglog.protocol.types import (
 )
 
 if TYPE_CHECKING:
-    from seglog.clients.group.admin import GroupAdmin, ResetTarget
+    from seglog.clients.group.admin import GroupAdmin
+    from seglog.clients.group.offset_reset import ResetTarget
 
 ConfigValue = str | int | float | bool
 ResourceKind = Literal["topic", "broker"]

@@ -33,7 +33,7 @@ from seglog.protocol.api import (
 from seglog.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
-    from seglog.clients.group.admin import ResetTarget
+    from seglog.clients.group.offset_reset import ResetTarget
 
 
 class Admin(BlockingClient[AsyncAdmin]):

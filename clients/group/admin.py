@@ -1,22 +1,21 @@
 """What tools ask about groups, and how they change the offsets of those without members."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from seglog.clients.cluster import Cluster
 from seglog.clients.coordinator import CoordinatorClient, patiently
 from seglog.clients.errors import (
     BrokerError,
     CommitFailedError,
-    ConfigurationError,
     GroupNotEmptyError,
     OffsetCommitError,
     UnknownTopicOrPartitionError,
     broker_error,
 )
 from seglog.clients.group.commits import Member, OffsetCommits
+from seglog.clients.group.offset_reset import ResetRule, ResetTarget, offsets_at
 from seglog.clients.group.wire import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from seglog.clients.models import (
     GroupInfo,
@@ -29,7 +28,6 @@ from seglog.clients.offsets import (
     ByPartition,
     OffsetFinder,
     PartitionLike,
-    TimeSpec,
     as_partition,
     checked_offsets,
 )
@@ -50,12 +48,6 @@ from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.types import TopicPartition
 from seglog.protocol.wording import count_text
 
-ResetTarget = Literal["earliest", "latest", "current"] | int | datetime | ByPartition[int]
-"""Where to set offsets: an end, an offset, or the first record at or after a time.
-
-"current" is what is committed, and the end where nothing is; a mapping has an offset of its own for
-each partition.
-"""
 _DEAD: Final = "Dead"
 _AnswerT = TypeVar("_AnswerT")
 
@@ -190,22 +182,11 @@ class GroupAdmin:
         dry_run: bool,
     ) -> dict[TopicPartition, OffsetChange]:
         """Set committed offsets by a rule; see ``AsyncAdmin.reset_group_offsets``."""
-        if (to is None) == (shift_by is None):
-            raise ConfigurationError(
-                "say either where offsets are set to, or by what to shift them"
-            )
+        rule = ResetRule(to, shift_by)
         if chosen is None and isinstance(to, Mapping):
             chosen = list(to)
         committed = await self._committed_of(group, chosen)
-        found = await self._targets(committed, to, shift_by)
-        firsts = await self._ends(committed, "earliest")
-        ends = await self._ends(committed, "latest")
-        changes: dict[TopicPartition, OffsetChange] = {}
-        for partition, before in committed.items():
-            after = min(
-                max(found.get(partition, ends[partition]), firsts[partition]), ends[partition]
-            )
-            changes[partition] = OffsetChange(None if before is None else before.offset, after)
+        changes = await rule.changes(committed, self._finder, self._timeout_s)
         if not dry_run and changes:
             await self.alter(
                 group, {partition: change.after for partition, change in changes.items()}
@@ -238,41 +219,6 @@ class GroupAdmin:
                 )
         return await self.offsets(group, partitions)
 
-    async def _targets(
-        self,
-        committed: Mapping[TopicPartition, OffsetAndMetadata | None],
-        to: ResetTarget | None,
-        shift_by: int | None,
-    ) -> dict[TopicPartition, int]:
-        """Where each partition is set to; one that is left out goes to its end."""
-        if shift_by is not None:
-            missing = [str(partition) for partition, each in committed.items() if each is None]
-            if missing:
-                raise ConfigurationError(
-                    f"nothing is committed to be shifted: {', '.join(missing)}"
-                )
-            return {
-                partition: each.offset + shift_by
-                for partition, each in committed.items()
-                if each is not None
-            }
-        if isinstance(to, Mapping):
-            return _own_targets(committed, to)
-        if to == "current":
-            return {partition: each.offset for partition, each in committed.items() if each}
-        if type(to) is int:
-            return dict.fromkeys(committed, to)
-        assert to is not None
-        return await self._ends(committed, to)
-
-    async def _ends(
-        self, partitions: Collection[TopicPartition], spec: TimeSpec
-    ) -> dict[TopicPartition, int]:
-        answers = await self._finder.find(dict.fromkeys(partitions, spec), self._timeout_s)
-        return {
-            partition: answer.offset for partition, answer in answers.items() if answer is not None
-        }
-
     async def lag(self, group: str) -> dict[TopicPartition, GroupLag]:
         """How far a group is in all partitions that it has an offset for, or that members have."""
         info = await self._patiently(partial(self._describe, group))
@@ -282,7 +228,7 @@ class GroupAdmin:
         counts = await self._partition_counts(partition.topic for partition in partitions)
         # A member has its partitions for a while after they were deleted.
         existing = [each for each in partitions if each.partition < counts[each.topic]]
-        ends = await self._ends(existing, "latest")
+        ends = await offsets_at(self._finder, existing, "latest", self._timeout_s)
         lags: dict[TopicPartition, GroupLag] = {}
         for partition in partitions:
             each, end = committed.get(partition), ends.get(partition)
@@ -302,16 +248,6 @@ class GroupAdmin:
 
     def _commits(self, group: str) -> OffsetCommits:
         return OffsetCommits(CoordinatorClient(self._cluster, group), Member())
-
-
-def _own_targets(
-    committed: Mapping[TopicPartition, object], to: ByPartition[int]
-) -> dict[TopicPartition, int]:
-    targets = {partition: each.offset for partition, each in checked_offsets(to).items()}
-    missing = [str(partition) for partition in committed if partition not in targets]
-    if missing:
-        raise ConfigurationError(f"nothing says where to set {', '.join(missing)}")
-    return targets
 
 
 def _info_of(found: GroupDescription, coordinator_id: int) -> GroupInfo:
