@@ -97,6 +97,8 @@ def test_kafka_starts_beside_a_broker(tmp_path: Path) -> None:
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     for said in ("refused\n", "held\n"):
         with subprocess.Popen(command, **options) as kafka:  # type: ignore[call-overload]
+            assert kafka.stdout is not None
+            assert kafka.stdin is not None
             assert kafka.stdout.readline() == said
             if said == "held\n":
                 with pytest.raises(LockedError):
