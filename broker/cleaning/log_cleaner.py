@@ -12,17 +12,19 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from seglog.broker.cleaning.checkpoints import CleanerCheckpoints
+from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves
+from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.cleaning.jobs import (
     CleaningAbortedError,
     CleaningJob,
     CleaningOutcome,
     SegmentExchange,
 )
+from seglog.broker.cleaning.left_alone import LeftAlone
+from seglog.broker.cleaning.pass_results import PassResults
 from seglog.broker.cleaning.rests import Rests
 from seglog.broker.cleaning.states import CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.throttle import Throttle
@@ -38,12 +40,7 @@ from seglog.broker.storage.cleaner.candidates import (
 )
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap, progress_of
-from seglog.broker.storage.errors import (
-    ClosedFileError,
-    DiskFullError,
-    MissingFileError,
-    StorageError,
-)
+from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
@@ -59,19 +56,6 @@ logger = logging.getLogger(__name__)
 THREAD_NAME = "kafka-log-cleaner-thread"
 
 
-@dataclass(slots=True)
-class CleanerCounters:
-    """What the cleaner has done since the broker started; plain numbers for the metrics."""
-
-    passes: int = 0
-    failures: int = 0
-    bytes_mapped: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    records_without_key: int = 0
-    last_pass_seconds: float = 0.0
-
-
 class LogCleaner:
     """Compaction of all logs whose ``cleanup.policy`` has ``compact``.
 
@@ -82,8 +66,6 @@ class LogCleaner:
         traffic: when there were requests, which passes give way to.
 
     Attributes:
-        uncleanable: logs that failed to clean, with the reason; left alone until a restart, their
-            deletion, or until somebody asks for them to be cleaned (CLN-8).
         counters: for the metrics.
     """
 
@@ -99,14 +81,11 @@ class LogCleaner:
         roll_overdue: Callable[[], None],
         traffic: Traffic,
     ) -> None:
-        self.uncleanable: dict[TopicPartition, str] = {}
         self.counters = CleanerCounters()
         self._config = config
         self._logs = logs
         self._file_system = file_system
         self._clock = clock
-        self._run_blocking = run_blocking
-        self._storage_failed = storage_failed
         self._roll_overdue = roll_overdue
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
@@ -116,7 +95,6 @@ class LogCleaner:
         self._states = CleaningStates()
         self._jobs: dict[TopicPartition, CleaningJob] = {}
         self._asked: dict[TopicPartition, asyncio.Future[CleaningOutcome]] = {}
-        self._not_before_ms: dict[TopicPartition, int] = {}
         self._idle_cleaners: list[Cleaner] = []
         self._stop_waiting = threading.Event()
         self._is_stopping = False
@@ -126,17 +104,28 @@ class LogCleaner:
         self._exchange = SegmentExchange(
             self._swap_in, file_system.sync_directory, self._schedule_deletion
         )
-        self._checkpoints = CleanerCheckpoints(file_system)
-        log_ends = {log.topic_partition: log.offsets.log_end for log in logs.all_logs()}
-        online = [log_dir.path for log_dir in logs.log_dirs if log_dir.is_online]
-        self._outdated_checkpoints = {p for p in online if self._checkpoints.load(p, log_ends)}
-        self._loop.call_soon(self._write_outdated_checkpoints)
+        self._left_alone = LeftAlone(clock, self.counters, config.log_cleaner_backoff_ms)
+        self._checkpoints = CheckpointSaves(logs, file_system, run_blocking)
+        self._results = PassResults(
+            logs,
+            clock,
+            self.counters,
+            self._left_alone,
+            self._checkpoints,
+            storage_failed=storage_failed,
+        )
+
+    @property
+    def uncleanable(self) -> Mapping[TopicPartition, str]:
+        """Logs that failed to clean, with the reason; left alone as ``LeftAlone`` says."""
+        return self._left_alone.uncleanable
 
     # ---- what others ask for
 
     def update_config(self, config: BrokerConfig) -> None:
         """Take other settings; passes that run go on with what they began with."""
         self._config = config
+        self._left_alone.backoff_ms = config.log_cleaner_backoff_ms
         self._threads.resize(max(1, config.log_cleaner_threads))
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         # The next ones are made with the new buffers; those at work now are not used again.
@@ -155,7 +144,7 @@ class LogCleaner:
                 off = CleaningAbortedError("there is no cleaner: log.cleaner.threads is 0")
                 self._answer(topic_partition, CleaningOutcome(0, 0, 0, 0, off))
                 return asked
-            self.uncleanable.pop(topic_partition, None)
+            self._left_alone.ask_again(topic_partition)
             self.look_for_work()
         return asked
 
@@ -196,14 +185,8 @@ class LogCleaner:
     def forget(self, topic_partition: TopicPartition) -> None:
         """The log is deleted: a new one of the same name is another log."""
         self._states.forget(topic_partition)
-        self.uncleanable.pop(topic_partition, None)
-        self._not_before_ms.pop(topic_partition, None)
-        for log_dir in self._logs.log_dirs:
-            if self._checkpoints.forget(log_dir.path, topic_partition):
-                # On disk before a topic of that name can be: after a crash it would pass for clean.
-                if not self._outdated_checkpoints:
-                    self._loop.call_soon(self._write_outdated_checkpoints)
-                self._outdated_checkpoints.add(log_dir.path)
+        self._left_alone.forget(topic_partition)
+        self._checkpoints.forget(topic_partition)
 
     async def stop(self, deadline_seconds: float) -> bool:
         """End all passes at their next chunk; False if the deadline passed first."""
@@ -241,11 +224,10 @@ class LogCleaner:
             except StorageError as error:
                 self._cannot_begin(log, error)
                 return self._choose()
-        now_ms = self._clock.monotonic_ms()
         best = filthiest(
             (self.look_at(log), log.config.min_cleanable_dirty_ratio)
             for log in self._logs.all_logs()
-            if log.config.compacts and self._may_be_cleaned(log.topic_partition, now_ms)
+            if log.config.compacts and self._may_be_cleaned(log.topic_partition)
         )
         if best is None:
             return None
@@ -254,34 +236,16 @@ class LogCleaner:
         return log, best
 
     def _look_into(self, log: Log) -> CleanableLog:
-        log_dir = self._logs.log_dir_of(log).path
-        checkpoint = self._checkpoints.get(log_dir, log.topic_partition)
-        return look_at(log, checkpoint, self._clock.time_ms())
+        return look_at(log, self._checkpoints.first_dirty(log), self._clock.time_ms())
 
-    def _may_be_cleaned(self, topic_partition: TopicPartition, now_ms: int) -> bool:
+    def _may_be_cleaned(self, topic_partition: TopicPartition) -> bool:
         return (
-            topic_partition not in self.uncleanable
-            and self._not_before_ms.get(topic_partition, 0) <= now_ms
+            not self._left_alone.holds(topic_partition)
             and self._states.of(topic_partition) is CleaningState.IDLE
         )
 
-    def _postpone(self, log: Log, reason: object) -> None:
-        """Leave a log alone for a while; nothing is wrong with it."""
-        topic_partition, now_ms = log.topic_partition, self._clock.monotonic_ms()
-        if self._not_before_ms.get(topic_partition, 0) <= now_ms:
-            logger.warning(
-                "event=cleaning-postponed log=%s reason=%r", topic_partition, str(reason)
-            )
-        self._not_before_ms[topic_partition] = now_ms + self._config.log_cleaner_backoff_ms
-
     def _cannot_begin(self, log: Log, error: StorageError) -> None:
-        """Note that a log's files could not be looked at, and tell who has asked for it."""
-        if isinstance(error, DiskFullError):  # or no descriptor: both pass
-            self._postpone(log, error)
-        else:
-            self._give_up(log, error)
-        size = log.segment_bytes_total
-        self._answer(log.topic_partition, CleaningOutcome(size, size, 0, 0, error))
+        self._answer(log.topic_partition, self._results.cannot_begin(log, error))
 
     # ---- a pass
 
@@ -361,138 +325,20 @@ class LogCleaner:
         topic_partition = job.plan.topic_partition
         del self._jobs[topic_partition]
         self._states.apply(topic_partition, CleaningEvent.END)
-        self.counters.bytes_mapped += job.statistics.bytes_mapped
-        self.counters.bytes_read += job.statistics.bytes_read
-        self.counters.bytes_written += job.statistics.bytes_written
-        self.counters.records_without_key += job.statistics.records_without_key
-        self.counters.last_pass_seconds = (self._clock.monotonic_ms() - started_ms) / 1000
+        seconds = (self._clock.monotonic_ms() - started_ms) / 1000
         try:
-            self._take_outcome(job, running)
+            outcome = self._results.take(job, seconds, running)
+            if job.answers is not None:
+                self._answer(topic_partition, outcome)
         finally:
             # Whatever went wrong: who deletes the topic waits for this.
             job.ended.set_result(None)
             self._loop.call_soon(self.look_for_work)
 
-    def _take_outcome(self, job: CleaningJob, running: "asyncio.Future[CleaningResult]") -> None:
-        topic_partition = job.plan.topic_partition
-        error = None if running.cancelled() else running.exception()
-        if not running.cancelled() and error is None:
-            self._succeeded(job, running.result())
-        elif isinstance(error, SeglogError):
-            self._failed(job, error)
-        elif error is not None:
-            self.counters.failures += 1
-            self.uncleanable[topic_partition] = f"{type(error).__name__}: {error}"
-            logger.error("event=cleaner-bug log=%s", topic_partition, exc_info=error)
-        if job.answers is not None:
-            known = error if isinstance(error, SeglogError) else None
-            if error is not None and known is None:
-                known = CleaningAbortedError(f"the pass failed: {type(error).__name__}: {error}")
-            self._answer(
-                topic_partition,
-                CleaningOutcome(
-                    job.size_before,
-                    job.log.segment_bytes_total,
-                    job.statistics.bytes_read,
-                    job.statistics.bytes_written,
-                    known,
-                ),
-            )
-
-    def _succeeded(self, job: CleaningJob, result: CleaningResult) -> None:
-        log, statistics = job.log, result.statistics
-        topic_partition = log.topic_partition
-        self.counters.passes += 1
-        logger.info(
-            "event=log-cleaned log=%s end_offset=%d bytes_before=%d bytes_after=%d keys=%d"
-            " records_read=%d records_kept=%d map_full=%s seconds=%.3f",
-            topic_partition,
-            result.end_offset,
-            job.size_before,
-            log.segment_bytes_total,
-            statistics.keys,
-            statistics.records_read,
-            statistics.records_kept,
-            statistics.is_map_full,
-            self.counters.last_pass_seconds,
-        )
-        if self._logs.get(topic_partition) is not log:
-            return
-        if job.plan.dirty_segments and result.end_offset <= job.plan.first_dirty_offset:
-            self._postpone(log, "the pass got no further")
-        log_dir = self._logs.log_dir_of(log)
-        self._checkpoints.set(log_dir.path, topic_partition, result.end_offset)
-        self._write_checkpoint(log_dir.path, partial(self._note_storage_error, log))
-        # What lies below the log start goes now, without waiting for the retention task (CLN-12).
-        self._logs.housekeeping.run_retention(
-            self._clock.time_ms(), only={topic_partition.topic}, dry_run=False
-        )
-
-    def _write_outdated_checkpoints(self) -> None:
-        while self._outdated_checkpoints:
-            log_dir = self._outdated_checkpoints.pop()
-            self._write_checkpoint(log_dir, partial(_note_unwritten, log_dir))
-
-    def _write_checkpoint(self, log_dir: str, failed: Callable[[StorageError], None]) -> None:
-        present = {each.topic_partition for each in self._logs.all_logs()}
-        write = self._checkpoints.job(log_dir, present)
-        if write is None:
-            return
-
-        def look_at_outcome(written: "asyncio.Future[None]") -> None:
-            error = None if written.cancelled() else written.exception()
-            if isinstance(error, StorageError):
-                failed(error)
-
-        place = next(each for each in self._logs.log_dirs if each.path == log_dir)
-        self._run_blocking(partial(place.run_inside, write)).add_done_callback(look_at_outcome)
-
-    def _failed(self, job: CleaningJob, error: SeglogError) -> None:
-        log = job.log
-        gone = self._logs.get(log.topic_partition) is not log
-        if isinstance(error, CleaningAbortedError) or gone:
-            logger.info("event=cleaning-stopped log=%s", log.topic_partition)
-        elif isinstance(error, DiskFullError):
-            self._postpone(log, error)
-            # What earlier groups and passes have replaced makes room for the next one.
-            log_dir = self._logs.log_dir_of(log)
-            self._logs.housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
-        elif _was_taken_away(log, error):
-            self._postpone(log, "retention took a segment away")
-        else:
-            self._give_up(log, error)
-            if isinstance(error, StorageError):
-                self._note_storage_error(log, error)
-
-    def _give_up(self, log: Log, error: SeglogError) -> None:
-        """Leave a log alone from now on (CLN-8)."""
-        if log.topic_partition in self.uncleanable:
-            return
-        self.counters.failures += 1
-        self.uncleanable[log.topic_partition] = str(error)
-        logger.error("event=log-uncleanable log=%s reason=%s", log.topic_partition, error)
-
-    def _note_storage_error(self, log: Log, error: StorageError) -> None:
-        if error.takes_dir_offline and not self._logs.log_dir_of(log).loses_only_a_log(error):
-            self._storage_failed(log, error)
-        else:
-            logger.warning("event=cleaner-write-failed log=%s error=%s", log.topic_partition, error)
-
     def _answer(self, topic_partition: TopicPartition, outcome: CleaningOutcome) -> None:
         asked = self._asked.pop(topic_partition, None)
         if asked is not None and not asked.done():
             asked.set_result(outcome)
-
-
-def _note_unwritten(log_dir: str, error: StorageError) -> None:
-    logger.warning("event=cleaner-write-failed directory=%s error=%s", log_dir, error)
-
-
-def _was_taken_away(log: Log, error: SeglogError) -> bool:
-    """Whether a pass has failed because a segment was deleted under its hands."""
-    if isinstance(error, MissingFileError):  # renamed between two looks at its name
-        return all(segment.log.path != error.path for segment in log.segments)
-    return isinstance(error, ClosedFileError)
 
 
 def _gone(topic_partition: TopicPartition) -> SeglogError:

@@ -10,7 +10,7 @@ from seglog.broker.metrics.families import Family, counter, gauge
 from seglog.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
-    from seglog.broker.cleaning.log_cleaner import CleanerCounters
+    from seglog.broker.cleaning.counters import CleanerCounters
     from seglog.broker.storage.cleaner.candidates import CleanableLog
     from seglog.broker.storage.log import Log
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from seglog.broker.cleaning.pass_results import PassResults
 from seglog.broker.storage.errors import (
     ClosedFileError,
     DiskFullError,
@@ -239,7 +240,7 @@ async def test_a_defect_at_the_end_of_a_pass_keeps_a_deletion_waiting_for_ever(
     def fail(*_arguments: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(cleaning.cleaner, "_take_outcome", fail)
+    monkeypatch.setattr(PassResults, "take", fail)
     cleaning.cleaner.look_for_work()
     async with asyncio.timeout(10):
         await cleaning.cleaner.abort_and_pause(TopicPartition("t", 0))

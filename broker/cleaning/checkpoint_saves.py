@@ -1,0 +1,84 @@
+"""CheckpointSaves: how far logs are clean, kept on disk while the loop waits for no disk."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from seglog.broker.cleaning.checkpoints import CleanerCheckpoints
+from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_manager import LogManager
+from seglog.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class CheckpointSaves:
+    """The ``cleaner-offset-checkpoint`` of every data directory, written whenever it changes.
+
+    Args:
+        run_blocking: runs a job that writes a checkpoint in a worker.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        file_system: FileSystem,
+        run_blocking: Callable[[Callable[[], None]], "asyncio.Future[None]"],
+    ) -> None:
+        self._logs = logs
+        self._run_blocking = run_blocking
+        self._loop = asyncio.get_running_loop()
+        self._checkpoints = CleanerCheckpoints(file_system)
+        log_ends = {log.topic_partition: log.offsets.log_end for log in logs.all_logs()}
+        online = [log_dir.path for log_dir in logs.log_dirs if log_dir.is_online]
+        self._outdated = {path for path in online if self._checkpoints.load(path, log_ends)}
+        self._loop.call_soon(self._write_outdated)
+
+    def first_dirty(self, log: Log) -> int | None:
+        """The first dirty offset of a log, None if it was never cleaned."""
+        return self._checkpoints.get(self._logs.log_dir_of(log).path, log.topic_partition)
+
+    def advance(self, log: Log, offset: int, failed: Callable[[StorageError], None]) -> None:
+        """Take note of how far a log is clean.
+
+        Args:
+            failed: told if that cannot be written.
+        """
+        log_dir = self._logs.log_dir_of(log).path
+        self._checkpoints.set(log_dir, log.topic_partition, offset)
+        self._write(log_dir, failed)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The log is deleted: a new one of the same name starts dirty."""
+        for log_dir in self._logs.log_dirs:
+            if self._checkpoints.forget(log_dir.path, topic_partition):
+                # On disk before a topic of that name can be: after a crash it would pass for clean.
+                if not self._outdated:
+                    self._loop.call_soon(self._write_outdated)
+                self._outdated.add(log_dir.path)
+
+    def _write_outdated(self) -> None:
+        while self._outdated:
+            log_dir = self._outdated.pop()
+            self._write(log_dir, partial(_note_unwritten, log_dir))
+
+    def _write(self, log_dir: str, failed: Callable[[StorageError], None]) -> None:
+        present = {each.topic_partition for each in self._logs.all_logs()}
+        write = self._checkpoints.job(log_dir, present)
+        if write is None:
+            return
+
+        def look_at_outcome(written: "asyncio.Future[None]") -> None:
+            error = None if written.cancelled() else written.exception()
+            if isinstance(error, StorageError):
+                failed(error)
+
+        place = next(each for each in self._logs.log_dirs if each.path == log_dir)
+        self._run_blocking(partial(place.run_inside, write)).add_done_callback(look_at_outcome)
+
+
+def _note_unwritten(log_dir: str, error: StorageError) -> None:
+    logger.warning("event=cleaner-write-failed directory=%s error=%s", log_dir, error)

@@ -1,0 +1,154 @@
+"""PassResults: what follows from how a pass has ended."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves
+from seglog.broker.cleaning.counters import CleanerCounters
+from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, CleaningOutcome
+from seglog.broker.cleaning.left_alone import LeftAlone
+from seglog.broker.runtime.clock import Clock
+from seglog.broker.storage.cleaner.plan import CleaningResult
+from seglog.broker.storage.errors import (
+    ClosedFileError,
+    DiskFullError,
+    MissingFileError,
+    StorageError,
+)
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_manager import LogManager
+from seglog.protocol.errors import SeglogError
+
+logger = logging.getLogger(__name__)
+
+
+class PassResults:
+    """Takes the end of passes: the checkpoint moves, or the log is left alone.
+
+    Args:
+        storage_failed: told of an error that takes a data directory offline.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        clock: Clock,
+        counters: CleanerCounters,
+        left_alone: LeftAlone,
+        checkpoints: CheckpointSaves,
+        *,
+        storage_failed: Callable[[Log, StorageError], None],
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._counters = counters
+        self._left_alone = left_alone
+        self._checkpoints = checkpoints
+        self._storage_failed = storage_failed
+
+    def take(
+        self, job: CleaningJob, seconds: float, running: "asyncio.Future[CleaningResult]"
+    ) -> CleaningOutcome:
+        """Count a pass that is over, and do what follows from its end.
+
+        Args:
+            seconds: how long it took.
+            running: the work of the thread, done.
+
+        Returns:
+            What to tell whoever has asked for the pass.
+        """
+        self._count(job, seconds)
+        error = None if running.cancelled() else running.exception()
+        if error is None:
+            if not running.cancelled():
+                self._succeeded(job, running.result())
+        elif isinstance(error, SeglogError):
+            self._failed(job, error)
+        else:
+            self._left_alone.give_up_after_bug(job.log, error)
+            error = CleaningAbortedError(f"the pass failed: {type(error).__name__}: {error}")
+        statistics = job.statistics
+        return CleaningOutcome(
+            job.size_before,
+            job.log.segment_bytes_total,
+            statistics.bytes_read,
+            statistics.bytes_written,
+            error,
+        )
+
+    def cannot_begin(self, log: Log, error: StorageError) -> CleaningOutcome:
+        """Note that a log's files could not be looked at; what to tell whoever has asked for it."""
+        if isinstance(error, DiskFullError):  # or no descriptor: both pass
+            self._left_alone.postpone(log, error)
+        else:
+            self._left_alone.give_up(log, str(error))
+        size = log.segment_bytes_total
+        return CleaningOutcome(size, size, 0, 0, error)
+
+    def _count(self, job: CleaningJob, seconds: float) -> None:
+        counters, statistics = self._counters, job.statistics
+        counters.bytes_mapped += statistics.bytes_mapped
+        counters.bytes_read += statistics.bytes_read
+        counters.bytes_written += statistics.bytes_written
+        counters.records_without_key += statistics.records_without_key
+        counters.last_pass_seconds = seconds
+
+    def _succeeded(self, job: CleaningJob, result: CleaningResult) -> None:
+        log, statistics = job.log, result.statistics
+        topic_partition = log.topic_partition
+        self._counters.passes += 1
+        logger.info(
+            "event=log-cleaned log=%s end_offset=%d bytes_before=%d bytes_after=%d keys=%d"
+            " records_read=%d records_kept=%d map_full=%s seconds=%.3f",
+            topic_partition,
+            result.end_offset,
+            job.size_before,
+            log.segment_bytes_total,
+            statistics.keys,
+            statistics.records_read,
+            statistics.records_kept,
+            statistics.is_map_full,
+            self._counters.last_pass_seconds,
+        )
+        if self._logs.get(topic_partition) is not log:
+            return
+        if job.plan.dirty_segments and result.end_offset <= job.plan.first_dirty_offset:
+            self._left_alone.postpone(log, "the pass got no further")
+        self._checkpoints.advance(log, result.end_offset, partial(self._note_storage_error, log))
+        # What lies below the log start goes now, without waiting for the retention task (CLN-12).
+        self._logs.housekeeping.run_retention(
+            self._clock.time_ms(), only={topic_partition.topic}, dry_run=False
+        )
+
+    def _failed(self, job: CleaningJob, error: SeglogError) -> None:
+        log = job.log
+        gone = self._logs.get(log.topic_partition) is not log
+        if isinstance(error, CleaningAbortedError) or gone:
+            logger.info("event=cleaning-stopped log=%s", log.topic_partition)
+        elif isinstance(error, DiskFullError):
+            self._left_alone.postpone(log, error)
+            # What earlier groups and passes have replaced makes room for the next one.
+            log_dir = self._logs.log_dir_of(log)
+            self._logs.housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
+        elif _was_taken_away(log, error):
+            self._left_alone.postpone(log, "retention took a segment away")
+        else:
+            self._left_alone.give_up(log, str(error))
+            if isinstance(error, StorageError):
+                self._note_storage_error(log, error)
+
+    def _note_storage_error(self, log: Log, error: StorageError) -> None:
+        if error.takes_dir_offline and not self._logs.log_dir_of(log).loses_only_a_log(error):
+            self._storage_failed(log, error)
+        else:
+            logger.warning("event=cleaner-write-failed log=%s error=%s", log.topic_partition, error)
+
+
+def _was_taken_away(log: Log, error: SeglogError) -> bool:
+    """Whether a pass has failed because a segment was deleted under its hands."""
+    if isinstance(error, MissingFileError):  # renamed between two looks at its name
+        return all(segment.log.path != error.path for segment in log.segments)
+    return isinstance(error, ClosedFileError)
