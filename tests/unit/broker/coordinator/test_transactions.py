@@ -289,12 +289,14 @@ async def test_an_answer_is_given_before_the_disk_has_it(tmp_path: Path) -> None
         producer = await owner(broker, f"v{version}", version)
         for number in range(2):
             assert await producer.send("t", number, b"x") is NONE
-        ending = asyncio.ensure_future(producer.end(commit=True))
-        assert await ending is NONE
-        await broker.parts.quiet()
-        assert await state_of(broker, f"v{version}") is TransactionState.COMPLETE_COMMIT
-    for partition in broker.parts.services.partitions.all():
-        assert partition.log.offsets.recovery_point == partition.log.offsets.log_end
+        assert await producer.end(commit=True) is NONE
+        async with asyncio.timeout(10):
+            while await state_of(broker, f"v{version}") is not TransactionState.COMPLETE_COMMIT:
+                await broker.parts.quiet()
+    offsets = [each.log.offsets for each in broker.parts.services.partitions.all()]
+    async with asyncio.timeout(10):
+        while any(each.recovery_point != each.log_end for each in offsets):
+            await broker.parts.quiet()
     assert await committed_values(broker.parts, "t", 1) == [b"x", b"x"]
     await broker.stop()
 
