@@ -65,6 +65,7 @@ class ConsumerCore:
         self._has_begun = False
         self._is_closed = False
         self._is_collecting = False
+        self._was_broken_off = False
 
     def _parse(self, topics: TopicsLike, start: Start | None) -> Subscription:
         config = self.config
@@ -135,6 +136,8 @@ class ConsumerCore:
         self.stream.take(records, max_records)
         loop = asyncio.get_running_loop()
         while len(records) < max_records and not self.stream.has_error:
+            if records and self._was_broken_off:
+                break  # Waiting for more would come to nothing each time.
             until_s = deadline_s
             if records and self._started().is_caught_up:
                 grace_s = loop.time() + READ_GRACE_S
@@ -149,12 +152,16 @@ class ConsumerCore:
                 # What was given is done with before anything else happens.
                 return records or None
             self.stream.take(records, max_records)
+        if records:
+            self._was_broken_off = False
         return records
 
     def take_back(self) -> None:
         """Read again what the last ``read_some`` took: it has not reached the application."""
-        if self._partitions is not None:
-            self._partitions.go_back(self.stream.take_back())
+        places = self.stream.take_back()
+        if self._partitions is not None and places:
+            self._was_broken_off = True
+            self._partitions.go_back(places)
 
     async def wait_for_data(self) -> bool:
         """Wait until there is something to load or to be done; False when the end is reached."""

@@ -199,7 +199,8 @@ class Fetcher:
                 self._in_flight[leader] = self._in_flight.get(leader, 0) + 1
                 for state in states:
                     state.is_in_flight = True
-                self._cluster.tasks.spawn(self._fetch(leader, states), f"seglog-fetch-{leader}")
+                asked = {state.partition: (state, state.generation) for state in states}
+                self._cluster.tasks.spawn(self._fetch(leader, asked), f"seglog-fetch-{leader}")
         return look_again_at_s
 
     def _is_gone(self, state: PartitionState) -> bool:
@@ -228,16 +229,23 @@ class Fetcher:
             state.buffered_bytes < max(share, self._config.partition_fetch_bytes)
         )
 
-    async def _fetch(self, leader: int, states: Sequence[PartitionState]) -> None:
-        asked = {state.partition: (state, state.generation) for state in states}
+    async def _fetch(
+        self, leader: int, asked: dict[TopicPartition, tuple[PartitionState, int]]
+    ) -> None:
         config = self._config
+        # One that has moved since this was decided has another request on its way.
+        asked = {
+            partition: (state, generation)
+            for partition, (state, generation) in asked.items()
+            if state.generation == generation
+        }
         request = FetchRequest(
-            max_wait_ms=config.fetch_max_wait_ms,
+            max_wait_ms=config.fetch_max_wait_ms if asked else 0,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
             partitions=[
                 FetchPartition(*state.partition, state.fetch_offset, config.partition_fetch_bytes)
-                for state in states
+                for state, _ in asked.values()
             ],
             isolation_level=config.isolation_level,
         )
