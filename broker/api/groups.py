@@ -1,7 +1,7 @@
 """Looking for coordinators, and what tools ask about groups: lists, descriptions, deletion."""
 
 import asyncio
-from typing import Final
+from typing import Final, TypeAlias
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.permissions import ALL_GROUP_OPERATIONS
@@ -32,6 +32,11 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 
 GROUP_TYPE: Final = "classic"
+_SLICE: Final = 100
+"""After so many deletions others get their turn: some 5 ms."""
+
+_Deletions: TypeAlias = list[tuple[DeleteGroupResult, asyncio.Future[None]]]
+"""Results that wait until their groups are gone for good."""
 
 
 class FindCoordinatorOperation:
@@ -167,11 +172,28 @@ class DeleteGroupsOperation:
 
         The answer waits for the disk where commits do.
         """
-        results = []
-        waiting: list[tuple[DeleteGroupResult, asyncio.Future[None]]] = []
-        for group_id in request.group_ids:
+        response = DeleteGroupsResponse([])
+        waiting: _Deletions = []
+        self._delete(request.group_ids[:_SLICE], response, waiting)
+        rest = request.group_ids[_SLICE:]
+        if not (rest or waiting):
+            return response
+        return self._services.begin(self._finish(rest, response, waiting), holds_input=False)
+
+    async def _finish(
+        self, rest: list[str], response: DeleteGroupsResponse, waiting: "_Deletions"
+    ) -> DeleteGroupsResponse:
+        for start in range(0, len(rest), _SLICE):
+            await asyncio.sleep(0)
+            self._delete(rest[start : start + _SLICE], response, waiting)
+        return await _when_deleted(response, waiting)
+
+    def _delete(
+        self, group_ids: list[str], response: DeleteGroupsResponse, waiting: "_Deletions"
+    ) -> None:
+        for group_id in group_ids:
             result = DeleteGroupResult(group_id)
-            results.append(result)
+            response.groups.append(result)
             try:
                 acknowledgement = self._coordinator.delete(group_id)
             except SeglogError as error:
@@ -179,15 +201,10 @@ class DeleteGroupsOperation:
                 continue
             if acknowledgement is not None:
                 waiting.append((result, acknowledgement))
-        response = DeleteGroupsResponse(results)
-        if not waiting:
-            return response
-        return self._services.begin(_when_deleted(response, waiting), holds_input=False)
 
 
 async def _when_deleted(
-    response: DeleteGroupsResponse,
-    waiting: "list[tuple[DeleteGroupResult, asyncio.Future[None]]]",
+    response: DeleteGroupsResponse, waiting: "_Deletions"
 ) -> DeleteGroupsResponse:
     for result, acknowledgement in waiting:
         try:

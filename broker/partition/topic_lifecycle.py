@@ -5,7 +5,7 @@ that is killed between that and the last folder finds out at its next start what
 over, and puts it right.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from seglog.broker.partition.registry import PartitionRegistry
@@ -22,7 +22,8 @@ class TopicLifecycle:
     """Changes of topics; the caller sees to it that there is one at a time.
 
     Attributes:
-        deletion_listeners: told the name of a topic, on the event-loop thread, once it is gone.
+        deletion_listeners: told the name of a topic, on the event-loop thread, once it is gone, and
+            waited for before another topic can have the name.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class TopicLifecycle:
         self._partitions = partitions
         self._changes = changes
         self._clock = clock
-        self.deletion_listeners: list[Callable[[str], None]] = []
+        self.deletion_listeners: list[Callable[[str], Awaitable[None]]] = []
 
     async def create(
         self,
@@ -98,7 +99,7 @@ class TopicLifecycle:
             deletion = self._logs.begin_delete(name)
             self._partitions.remove_topic(name, topic.topic_id, topic.partition_count)
             for listener in self.deletion_listeners:
-                listener(name)
+                await listener(name)
             await self._changes.run(deletion.run)
             self._logs.finish_delete(deletion, self._clock.time_ms())
             if self._logs.are_all_there:

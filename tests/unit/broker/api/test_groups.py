@@ -8,6 +8,7 @@ import pytest
 from seglog.broker.api.permissions import ALL_GROUP_OPERATIONS
 from seglog.protocol.api import (
     CoordinatorType,
+    DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
@@ -102,3 +103,24 @@ async def test_a_group_named_again_and_again_is_described_as_often(groups: Group
         ("o", 1),
         ("g", 0),
     ]
+
+
+async def test_many_groups_go_in_one_turn_of_the_loop(groups: GroupBroker) -> None:
+    """Each is a write: the heartbeats of others come in between, and nothing is forgotten."""
+    names = [f"n{number:03}" for number in range(250)]
+    for name in names:
+        await groups.commit({("t", 0): 1}, group=name)
+    deletion = groups.begin(DeleteGroupsRequest([*names, "nobody"]))
+    assert not deletion.done()
+    assert await listed(groups) == ["e", "g", *names[100:], "o"]
+    *deleted, unknown = (await deletion).groups
+    assert [each.group_id for each in deleted] == names
+    assert {each.error for each in deleted} == {ErrorCode.NONE}
+    assert unknown.error is ErrorCode.GROUP_ID_NOT_FOUND
+    for name in names:
+        await groups.commit({("t", 0): 1}, group=name)
+    await groups.parts.delete_topic("t")
+    assert await listed(groups) == ["e", "g", *names, "o"]
+    asked = [OffsetFetchGroup(name) for name in names]
+    fetched = (await groups.ask(OffsetFetchRequest(asked))).groups
+    assert not any(each.partitions for each in fetched)
