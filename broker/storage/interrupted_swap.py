@@ -94,8 +94,12 @@ def _finish_swap(
     if bases:
         ends = [_end_of(file_system, directory, base, config, now_ms) for base in bases]
         sources_are_there = SegmentFileName(bases[0], LOG_SUFFIX, "") in files
-        if sources_are_there and any(end.fault is not None for end in ends):
-            # The first source is the first to go: with it, all are there, and better than this.
+        is_doubtful = any(end.fault is not None for end in ends) or all(
+            end.next_offset == base for base, end in zip(bases, ends, strict=True)
+        )
+        if sources_are_there and is_doubtful:
+            # The first source is the first to go: with it, all are there, and better than this. Of
+            # files that are all empty nobody can tell whether nothing was to stay, or they lost it.
             for file in swapped:
                 logger.warning("event=damaged-swap-dropped path=%s", _path(directory, file))
                 file_system.unlink(_path(directory, file))

@@ -78,9 +78,17 @@ def test_complete_swap_replaces_what_it_covers(directory: Path) -> None:
     assert offsets_of(read_all(open_log(directory))) == [1, 6, 11, 15, 16]
 
 
-def test_swap_to_an_empty_segment_replaces_its_namesake(directory: Path) -> None:
-    """SEG-4."""
+def test_an_empty_swap_file_costs_records(directory: Path) -> None:
+    """SEG-4, REC-20: perhaps nothing was to stay, perhaps it lost it; the next pass knows."""
     make(directory, 0, [0, 1])
+    make(directory, 5, [5, 6])
+    make(directory, 0, [], ".swap")
+    assert tidy(directory) == [".log", "5.log"]
+    assert offsets_of(read_all(open_log(directory))) == [0, 1, 5, 6]
+
+
+def test_an_empty_segment_does_not_come_where_its_source_has_gone(directory: Path) -> None:
+    """SEG-4."""
     make(directory, 5, [5, 6])
     make(directory, 0, [], ".swap")
     assert tidy(directory) == [".log", "5.log"]
