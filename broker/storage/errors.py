@@ -6,6 +6,7 @@ Every error carries the wire code that a client is answered with and the values 
     +-- FileError                   the operating system refused an operation; takes the dir offline
     |   +-- MissingFileError        a file or directory that should exist does not
     |   +-- AccessDeniedError       it is not ours to read or write, or may not be changed
+    |   +-- OddFileError            it is no ordinary file: a link to itself, a folder, a device
     |   +-- ClosedFileError         its owner has let go of it; says nothing about the disk
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
     |   +-- NoDescriptorError       no descriptor or memory is left for the process; the same holds
@@ -33,6 +34,7 @@ _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})
 NO_RESOURCE: Final = NO_DESCRIPTOR | {errno.ENOMEM}
 _NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM})
+_ODD: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENODEV, errno.ENXIO})
 
 
 class StorageError(SeglogError):
@@ -64,6 +66,10 @@ class MissingFileError(FileError):
 
 class AccessDeniedError(FileError):
     """A file or directory belongs to somebody else, or must not be changed (an immutable file)."""
+
+
+class OddFileError(FileError):
+    """There is something under the name of a file that is none, put there by hand."""
 
 
 class ClosedFileError(FileError):
@@ -214,6 +220,8 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
         return NameTooLongError(operation, path, reason)
     if error.errno in _NOT_ALLOWED:
         return AccessDeniedError(operation, path, reason)
+    if error.errno in _ODD:
+        return OddFileError(operation, path, reason)
     if error.errno == errno.ENOENT:
         return MissingFileError(operation, path, reason)
     if error.errno == errno.EISDIR:

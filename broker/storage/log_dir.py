@@ -18,6 +18,7 @@ from seglog.broker.storage.errors import (
     AccessDeniedError,
     CorruptFileError,
     MissingFileError,
+    OddFileError,
     StorageError,
 )
 from seglog.broker.storage.files import FileSystem
@@ -83,7 +84,8 @@ class LogDir:
         A file that was removed, or that belongs to somebody else, as after a restore by another
         user, says nothing about the disk, unless the whole directory is gone.
         """
-        return isinstance(error, MissingFileError | AccessDeniedError) and self.is_there()
+        by_hand = MissingFileError | AccessDeniedError | OddFileError
+        return isinstance(error, by_hand) and self.is_there()
 
     def check_same(self) -> None:
         """Make sure that no other directory is in the place of this one, before files are made.

@@ -83,6 +83,31 @@ def test_files_of_another_user_stop_the_start(tmp_path: Path, part: str) -> None
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["leader-epoch-checkpoint", "partition.metadata", f"{0:020}.log", f"{0:020}.index"],
+)
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_something_under_the_name_of_a_file_stops_the_start(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    """A folder, or a link to itself, put there by hand: it costs its partition."""
+    broker = ManagedLogs(tmp_path)
+    for log in broker.create_topic("t", 2):
+        append_many(log, 3)
+    broker.stop()
+    path = tmp_path / "t-0" / name
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(name)
+    broker = ManagedLogs(tmp_path)
+    assert list(broker.manager.offline_partitions) == [TopicPartition("t", 0)]
+    append_many(broker.log("t", 1), 1)
+    broker.stop()
+
+
+@pytest.mark.parametrize(
     ("number", "is_lost"), [(errno.EACCES, False), (errno.EPERM, False), (errno.EIO, True)]
 )
 def test_a_segment_that_may_not_be_renamed_ends_the_broker(
