@@ -31,7 +31,9 @@ class NoUsableDirectoryError(StorageError):
 
 
 def _hint(reasons: str) -> str:
-    """What helps where a directory is not ours to write to; nothing for other reasons."""
+    """What helps where a directory cannot be written to, or locked; nothing for other reasons."""
+    if os.strerror(errno.ENOLCK) in reasons:
+        return "; this file system gives no locks: if it is NFS, its lock service must run"
     if any(os.strerror(number) in reasons for number in _NOT_WRITABLE):
         return f"; user id {os.getuid()} must be able to write to the directories of log.dirs"
     return ""

@@ -35,6 +35,11 @@ def test_a_volume_of_another_user_is_not_explained(tmp_path: Path, number: int) 
     assert f"user id {os.getuid()} must be able to write" in said
 
 
+def test_a_file_system_without_locks_is_not_explained(tmp_path: Path) -> None:
+    """NFS whose lock service does not run."""
+    assert said_of(tmp_path, errno.ENOLCK).endswith("if it is NFS, its lock service must run")
+
+
 def test_a_broken_disk_is_taken_for_a_wrong_user(tmp_path: Path) -> None:
     assert "user id" not in said_of(tmp_path, errno.EIO)
 
