@@ -77,6 +77,12 @@ class Cluster:
         self._is_closed = False
         self._trouble: LimitedLogger | None = None
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # Frameworks pickle what a function refers to, to run it in another process.
+        raise TypeError(
+            "a client cannot be pickled: it holds connections; make one in the process that uses it"
+        )
+
     async def start(self) -> None:
         """Ask the first broker that answers for the others; idempotent.
 

@@ -144,7 +144,7 @@ class AsyncConsumer(ConsumerCore):
         now, or the end is reached at which the consumer stops, or the time is up.
 
         Args:
-            max_records: at most so many.
+            max_records: at most so many, and at least 1.
             timeout: seconds; None waits for at least one record.
 
         Returns:

@@ -119,6 +119,11 @@ class ConsumerCore:
 
     async def read_some(self, max_records: int, deadline_s: float | None) -> list[Record] | None:
         """What ``read`` returns; None if the reader is needed for something else before."""
+        if type(max_records) is not int or max_records < 1:
+            # A loop that reads until nothing comes would end at once, or never.
+            raise ConfigurationError(
+                f"max_records={max_records!r}: expected an integer, at least 1"
+            )
         self.stream.begin_turn()
         self._is_collecting = True
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import inspect
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -324,6 +325,19 @@ def test_an_async_client_waits_for_ever_on_another_loop(threaded_broker):
 
 async def _awaited(work):
     return await work
+
+
+def test_a_client_that_travels_to_another_process_fails_with_words_about_its_insides(
+    threaded_broker,
+):
+    with (
+        Admin(threaded_broker.address) as admin,
+        Producer(threaded_broker.address) as producer,
+        Consumer(threaded_broker.address) as consumer,
+    ):
+        for client in (admin, producer, consumer):
+            with pytest.raises(TypeError, match="cannot be pickled: it holds connections"):
+                pickle.dumps(client)
 
 
 def test_connecting_in_vain_leaves_nothing_behind(threaded_broker):

@@ -652,6 +652,14 @@ async def test_where_to_begin_is_found_out_again_when_that_fails(broker):
         assert values(await consumer.read(3)) == numbered(3)
 
 
+@pytest.mark.parametrize("count", [0, -1, 1.5, None])
+async def test_a_read_of_nothing_looks_like_the_end(broker, count):
+    broker.create("topic")
+    async with AsyncConsumer(broker.address, "topic") as consumer:
+        with pytest.raises(ConfigurationError, match="max_records"):
+            await consumer.read(count)
+
+
 async def test_a_consumer_that_was_not_started_or_is_closed_says_so(broker):
     broker.create("topic")
     consumer = AsyncConsumer(broker.address, "topic")
