@@ -18,8 +18,8 @@ from seglog.clients.cli.moments import parse_duration
 from seglog.clients.cli.offset_files import Targets, offset_lines, read_targets
 from seglog.clients.cli.parameters import instant, json_option
 from seglog.clients.cli.rendering import (
+    print_file_line,
     print_json,
-    print_line,
     print_message,
     print_table,
 )
@@ -287,7 +287,7 @@ def _print(plans: list[_Plan], *, as_json: bool, export: bool) -> None:
             for plan in plans
         }
         for line in offset_lines(offsets):
-            print_line(line)
+            print_file_line(line)
         return
     rows = [
         (plan.group, *place, change.after, change.before)

@@ -16,11 +16,26 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT_STEP: Final = 1024
 _REFRESH_S: Final = 0.2
 _STANDARD_STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def printable(text: str) -> str:
+    r"""A text as one line that does nothing to a terminal; names may hold what others have chosen.
+
+    >>> print(printable("a\x1b[2J\nb"))
+    a\x1b[2J\x0ab
+    """
+    return text.translate(_CONTROLS)
 
 
 def print_line(text: str) -> None:
     """Write a line of data."""
+    print(printable(text))
+
+
+def print_file_line(text: str) -> None:
+    """Write a line of what is to become a file, as it is."""
     print(text)
 
 
@@ -51,12 +66,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def _cell(value: object) -> str:
-    return _NOTHING if value is None else str(value)
+    return _NOTHING if value is None else printable(str(value))
 
 
 def print_message(text: str) -> None:
-    """Tell the person at the terminal something that is not data."""
-    print(text, file=sys.stderr)
+    """Tell the person at the terminal something that is not data, on one line or several."""
+    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
 
 def data_stream() -> BinaryIO:

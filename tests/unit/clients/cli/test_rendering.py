@@ -17,6 +17,17 @@ def test_columns_do_not_line_up(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_name_writes_to_the_terminal_or_makes_two_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A group may be called whatever its client likes."""
+    rendering.print_table(("GROUP",), [("red\x1b[31m",), ("a\nb",), ("gr\u00f6\u00dfe",)])
+    rendering.print_line("c\x9b2J\x00d")
+    assert capsys.readouterr().out == (
+        "GROUP\nred\\x1b[31m\na\\x0ab\ngr\u00f6\u00dfe\nc\\x9b2J\\x00d\n"
+    )
+
+
 def test_an_empty_table_has_no_columns(capsys: pytest.CaptureFixture[str]) -> None:
     rendering.print_table(("A", "B"), [])
     assert capsys.readouterr().out == "A  B\n"
