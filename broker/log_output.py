@@ -20,7 +20,9 @@ _CONVERSION: Final = r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z%]"
 _PAIRS: Final = re.compile(_PAIR)
 _CONVERSIONS: Final = re.compile(_CONVERSION)
 _PARTS: Final = re.compile(f"{_PAIR}|{_CONVERSION}")
-_LINE_BREAKS: Final = str.maketrans({"\n": "\\n", "\r": "\\r"})
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+"""What ends a line or moves the cursor of a terminal: names that clients give may hold it."""
+_ESCAPED: Final = _CONTROLS | str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def set_up_logging(log_format: str, level: str) -> None:
@@ -38,7 +40,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        message = record.getMessage().translate(_LINE_BREAKS)
+        message = record.getMessage().translate(_ESCAPED)
         if not message.startswith("event="):
             message = f"message={json.dumps(message, ensure_ascii=False)}"
         line = (

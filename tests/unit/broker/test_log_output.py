@@ -41,6 +41,12 @@ def test_event_takes_several_lines(formatter: logging.Formatter) -> None:
     assert "first\\nsecond" in line
 
 
+def test_a_name_writes_to_the_terminal_of_who_reads_the_log() -> None:
+    """A client or group may be called whatever it likes."""
+    line = TextFormatter().format(record('event=x client_id="%s"', "a\x1b[2J\x9b\tb\0größe"))
+    assert line.endswith('client_id="a\\x1b[2J\\x9b\\tb\\x00größe"')
+
+
 def test_json_numbers_are_text_or_text_looks_like_numbers() -> None:
     """A search for slow starts compares numbers; an id of digits alone stays an id."""
     line = JsonFormatter().format(
