@@ -1,6 +1,11 @@
 """ListOffsets: the first offset at or after a time, and the special ones."""
 
-from seglog.broker.api.context import RequestContext
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.storage.log import FetchIsolation
@@ -11,9 +16,13 @@ from seglog.protocol.api import (
     ListOffsetsResult,
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
-from seglog.protocol.types import IsolationLevel
+from seglog.protocol.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, IsolationLevel
 
 _CONSUMER_REPLICA_ID = -1
+_ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+"""What is known without a look at any batch."""
+_SLICE: Final = 5
+"""After so many lookups by time others get their turn: each may have to decompress a batch."""
 
 
 class ListOffsetsOperation:
@@ -28,7 +37,9 @@ class ListOffsetsOperation:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(self, request: ListOffsetsRequest, _context: RequestContext) -> ListOffsetsResponse:
+    def handle(
+        self, request: ListOffsetsRequest, _context: RequestContext
+    ) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:
         """Look every partition up; each has its own result."""
         isolation = FetchIsolation.HIGH_WATERMARK
         if request.replica_id != _CONSUMER_REPLICA_ID:
@@ -36,9 +47,11 @@ class ListOffsetsOperation:
         elif request.isolation_level == IsolationLevel.READ_COMMITTED:
             isolation = FetchIsolation.TXN_COMMITTED
         repeated = _repeated_names(request.partitions)
-        return ListOffsetsResponse(
-            [self._look_up(entry, isolation, repeated) for entry in request.partitions]
-        )
+        look_up = partial(self._look_up, isolation=isolation, repeated=repeated)
+        by_time = sum(entry.timestamp_ms not in _ENDS for entry in request.partitions)
+        if by_time > _SLICE:
+            return self._services.begin(_in_slices(look_up, request), holds_input=False)
+        return ListOffsetsResponse([look_up(entry) for entry in request.partitions])
 
     def _look_up(
         self,
@@ -68,6 +81,20 @@ class ListOffsetsOperation:
             found.offset,
             found.leader_epoch,
         )
+
+
+async def _in_slices(
+    look_up: Callable[[ListOffsetsPartition], ListOffsetsResult], request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    results = []
+    until_rest = _SLICE
+    for entry in request.partitions:
+        results.append(look_up(entry))
+        until_rest -= entry.timestamp_ms not in _ENDS
+        if until_rest == 0:
+            await asyncio.sleep(0)
+            until_rest = _SLICE
+    return ListOffsetsResponse(results)
 
 
 def _repeated_names(entries: list[ListOffsetsPartition]) -> set[tuple[str, int]]:

@@ -1,9 +1,11 @@
 """ListOffsets, against real logs."""
 
+import asyncio
 import random
 
 import pytest
 
+from seglog.broker.api.context import Pending
 from seglog.protocol.api import ListOffsetsPartition, ListOffsetsRequest
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode
@@ -14,7 +16,7 @@ from seglog.protocol.types import (
     MAX_TIMESTAMP,
     IsolationLevel,
 )
-from support.broker_parts import NOW_MS, BrokerParts, batch_of
+from support.broker_parts import CONTEXT, NOW_MS, BrokerParts, batch_of
 
 
 async def ask(
@@ -114,3 +116,29 @@ async def test_unknown_partitions_and_stale_epochs_are_refused(broker: BrokerPar
     response = await broker.ask(ListOffsetsRequest(entries))
     assert [result.error for result in response.partitions] == [3, 3, 75]
     assert broker.services.catalog.get("ghost") is None
+
+
+async def test_lookups_in_many_partitions_are_done_in_one_turn_of_the_loop(
+    broker: BrokerParts,
+) -> None:
+    """C072: each may decompress a megabyte; ends are known without a look."""
+    await broker.create_topic("t", 40)
+    batch = batch_of(*[b"x"] * 3, timestamp_ms=[NOW_MS, NOW_MS + 1, NOW_MS + 2], codec=Codec.GZIP)
+    await broker.produce([("t", number, batch) for number in range(40)])
+    entries = [
+        ListOffsetsPartition("t", number, NOW_MS + 1 if number % 2 else LATEST_TIMESTAMP)
+        for number in range(40)
+    ]
+    answer = broker.handlers.handle(ListOffsetsRequest(entries), CONTEXT)
+    assert isinstance(answer, Pending)
+    turns = 0
+    while not answer.future.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 4
+    results = (await answer.future).partitions
+    assert [(each.partition, each.offset) for each in results] == [
+        (number, 1 if number % 2 else 3) for number in range(40)
+    ]
+    ends = [entry for entry in entries if entry.timestamp_ms == LATEST_TIMESTAMP]
+    assert not isinstance(broker.handlers.handle(ListOffsetsRequest(ends), CONTEXT), Pending)
