@@ -131,7 +131,7 @@ async def test_cancelling_a_close_is_honoured_at_once_and_leaves_nothing_behind(
             task = asyncio.create_task(closing)
             await asyncio.sleep(0.01)
             task.cancel()
-            await asyncio.wait([task], timeout=1)
+            await asyncio.wait([task], timeout=5)
             assert task.done()
         with pytest.raises(ClientClosedError, match="dropped"):
             await unsent
