@@ -38,6 +38,7 @@ READ_AT_START = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["empty", "zeros", "half", "version"])
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_damaged_side_file_stops_the_start_or_costs_records(
