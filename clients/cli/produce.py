@@ -20,7 +20,13 @@ from seglog.clients.cli.parameters import (
     unescaped,
 )
 from seglog.clients.cli.producer_options import break_off, producer_of, producer_options
-from seglog.clients.cli.record_input import InputRecord, JsonFormat, LineFormat, split_stream
+from seglog.clients.cli.record_input import (
+    InputRecord,
+    JsonFormat,
+    LineFormat,
+    read_whole,
+    split_stream,
+)
 from seglog.clients.cli.rendering import LiveLine, print_message, size_text
 from seglog.clients.cli.settings import connection_options
 from seglog.protocol.wording import count_text
@@ -121,7 +127,7 @@ def produce(topic: str, path: Path | None, whole: bool, delimiter: bytes, **opti
     )
     with source as stream:
         chunks: Iterator[list[bytes]] = (
-            iter([[stream.read()]]) if whole else split_stream(stream, delimiter)
+            iter([[read_whole(stream)]]) if whole else split_stream(stream, delimiter)
         )
         producer = producer_of(options)
         sending = _Sending(producer, topic)

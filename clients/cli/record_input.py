@@ -9,6 +9,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import click
 
+from seglog.clients.cli.signals import wait_for_input
+
 READ_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 28
 
@@ -31,23 +33,45 @@ def split_stream(stream: BinaryIO, delimiter: bytes) -> Iterator[list[bytes]]:
     Raises:
         click.ClickException: a line is longer than 256 MiB.
     """
-    # A pipe gives what it has at the moment; waiting for a full buffer would hold records back.
-    read = getattr(stream, "read1", stream.read)
     rest = bytearray()
-    while part := read(READ_BYTES):
+    for part in _parts_of(stream):
         begin = max(0, len(rest) - len(delimiter) + 1)
         rest += part
         if rest.find(delimiter, begin) < 0:
-            if len(rest) > LINE_BYTES_MAX:
-                raise click.ClickException(
-                    f"more than {LINE_BYTES_MAX} bytes without a delimiter; no record is so long"
-                )
+            _check_length(rest, "without a delimiter")
             continue
         *lines, tail = bytes(rest).split(delimiter)
         rest = bytearray(tail)
         yield lines
     if rest:
         yield [bytes(rest)]
+
+
+def read_whole(stream: BinaryIO) -> bytes:
+    """All that a stream has, to its end.
+
+    Raises:
+        click.ClickException: that is more than 256 MiB.
+    """
+    whole = bytearray()
+    for part in _parts_of(stream):
+        whole += part
+        _check_length(whole, "of input")
+    return bytes(whole)
+
+
+def _parts_of(stream: BinaryIO) -> Iterator[bytes]:
+    # A pipe gives what it has at the moment; waiting for a full buffer would hold records back.
+    read = getattr(stream, "read1", stream.read)
+    wait_for_input(stream)
+    while part := read(READ_BYTES):
+        yield part
+        wait_for_input(stream)
+
+
+def _check_length(content: bytearray, kind: str) -> None:
+    if len(content) > LINE_BYTES_MAX:
+        raise click.ClickException(f"more than {LINE_BYTES_MAX} bytes {kind}; no record is so long")
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
-"""Signals that end a program: a command ends in order, as with Ctrl-C."""
+"""Signals that end a program: a command ends in order, as with Ctrl-C, and at once."""
 
 import contextlib
+import io
+import select
 import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Final
+from typing import BinaryIO, Final
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
+_CHECK_MS: Final = 500
 
 
 @contextlib.contextmanager
@@ -34,3 +37,20 @@ def ended_by_signals() -> Iterator[list[int]]:
                 if signal.getsignal(number) is signal.SIG_DFL:
                     stack.callback(signal.signal, number, signal.signal(number, end))
         yield come
+
+
+def wait_for_input(stream: BinaryIO) -> None:
+    """Block until a stream has something to read, or its end.
+
+    In short turns: while another thread sends, the one that reads may be stopped after it has
+    looked for signals and before it sleeps in the system. A Ctrl-C that comes just then wakes
+    nobody, and is heard with the next line of input, if ever there is one.
+    """
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return  # in memory: it never blocks
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    while not poller.poll(_CHECK_MS):
+        pass

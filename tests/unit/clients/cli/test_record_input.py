@@ -11,6 +11,7 @@ from seglog.clients.cli.record_input import (
     InputRecord,
     JsonFormat,
     LineFormat,
+    read_whole,
     split_stream,
 )
 from seglog.clients.cli.record_output import json_format
@@ -29,6 +30,13 @@ class Pipe(io.BytesIO):
 
 def lines_of(*pieces: bytes, delimiter: bytes = b"\n") -> list[list[bytes]]:
     return list(split_stream(Pipe(*pieces), delimiter))
+
+
+def test_a_whole_input_without_an_end_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_whole(Pipe(b"a\n", b"b")) == b"a\nb"
+    monkeypatch.setattr("seglog.clients.cli.record_input.LINE_BYTES_MAX", 2)
+    with pytest.raises(click.ClickException, match="more than 2 bytes of input"):
+        read_whole(Pipe(b"a\n", b"b"))
 
 
 def test_a_line_waits_for_the_buffer_to_be_full() -> None:
