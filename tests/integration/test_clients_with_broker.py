@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import socket
-import time
 
 import pytest
 
@@ -24,6 +23,7 @@ from seglog.clients import (
 )
 from seglog.clients.errors import InvalidConfigError
 from seglog.clients.testing import RunningBroker, running_broker
+from support.eventually import eventually
 
 KEEP = {"retention.ms": -1, "message.timestamp.after.max.ms": 9223372036854775807}
 
@@ -263,10 +263,7 @@ def test_a_broker_for_tests_can_be_stopped_killed_and_started_again(tmp_path):
 def test_a_broker_for_tests_that_died_or_was_paused_cannot_be_ended_or_started(tmp_path):
     with running_broker() as broker:
         os.kill(broker.process_id, signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while broker.is_running and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert not broker.is_running
+        eventually(lambda: not broker.is_running)
         port = broker.port
         broker.start()
         assert broker.port == port
