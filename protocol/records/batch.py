@@ -138,8 +138,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_producer(self) -> bool:
-        """Whether an idempotent producer wrote the batch."""
-        return self.producer_id != NO_PRODUCER_ID
+        """Whether an idempotent producer wrote the batch; a negative id is none, as in Kafka."""
+        return self.producer_id > NO_PRODUCER_ID
 
     @property
     def last_sequence(self) -> int:
