@@ -94,9 +94,10 @@ def test_kafka_starts_beside_a_broker(tmp_path: Path) -> None:
     with pytest.raises(LockedError):  # and closes a descriptor of the file
         DirectoryLock(str(tmp_path)).acquire()
     command = [sys.executable, "-c", _LOCK_AS_JAVA_DOES, str(tmp_path)]
-    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     for said in ("refused\n", "held\n"):
-        with subprocess.Popen(command, **options) as kafka:  # type: ignore[call-overload]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as kafka:
             assert kafka.stdout is not None
             assert kafka.stdin is not None
             assert kafka.stdout.readline() == said
