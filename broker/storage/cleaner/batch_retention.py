@@ -7,7 +7,7 @@ that become empty although a producer or the high watermark needs them.
 from array import array
 
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningStatistics
-from seglog.broker.storage.cleaner.transactions import CleanedTransactions
+from seglog.broker.storage.transaction_walk import EndedTransaction
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import (
@@ -18,7 +18,6 @@ from seglog.protocol.records.batch import (
 )
 from seglog.protocol.records.builder import finish_batch
 from seglog.protocol.records.compaction import SkimpyOffsetMap, filter_records
-from seglog.protocol.records.control import read_control_type
 from seglog.protocol.records.rebuild import rebuild_batch
 
 
@@ -31,25 +30,37 @@ class BatchRetention:
         self._plan = plan
         self._keys = keys
         self._statistics = statistics
-        self.transactions = CleanedTransactions(plan.aborted)
         offsets = {record.last_data_offset for record in plan.last_records.values()}
         offsets.add(plan.high_watermark - 1)
         self.protected_offsets: array[int] = array("q", sorted(offsets))
         """Last offsets of batches that may not vanish, ascending."""
 
-    def what_stays(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
-        """The batch as it is, rebuilt, emptied, or nothing.
+    def data(self, batch: RecordBatch, *, is_aborted: bool) -> bytes | bytearray | memoryview:
+        """What stays of a data batch: as it is, rebuilt, emptied, or nothing.
 
         Raises:
             RecordError: the batch cannot be read.
         """
-        batch.check()
-        if batch.header.is_control:
-            return self._marker(batch)
         self._statistics.records_read += batch.header.record_count
-        if self.transactions.is_aborted(batch.header) or batch.header.record_count == 0:
+        if is_aborted or batch.header.record_count == 0:
             return self._emptied(batch)
         return self._filtered(batch)
+
+    def control(
+        self, batch: RecordBatch, ended: EndedTransaction | None
+    ) -> bytes | bytearray | memoryview:
+        """A marker goes when nothing of its transaction is left, in two steps (KEEP-16).
+
+        It never goes in part: consumers of several clients (aiokafka, kafka-python) look into the
+        record of every control batch, and do not get past one without.
+        """
+        header = batch.header
+        if ended is None or ended.has_batches:
+            return batch.view
+        if header.record_count and header.delete_horizon_ms is None:
+            return rebuild_batch(batch.view, delete_horizon_ms=self._plan.horizon_ms)
+        is_due = header.record_count == 0 or self._plan.now_ms >= header.base_timestamp
+        return b"" if is_due and not self._is_needed(header) else batch.view
 
     def _filtered(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
         header = batch.header
@@ -98,22 +109,3 @@ class BatchRetention:
         if last.last_data_offset >= 0:
             return header.last_offset == last.last_data_offset
         return header.is_control and header.producer_epoch == last.producer_epoch
-
-    def _marker(self, batch: RecordBatch) -> bytes | bytearray | memoryview:
-        """A marker goes when nothing of its transaction is left, in two steps (KEEP-16)."""
-        header = batch.header
-        control_type = None
-        if header.record_count:
-            record = batch.records(from_offset=header.base_offset)[0]
-            control_type = read_control_type(record.key)
-        needless = self.transactions.is_marker_needless(header, control_type)
-        if header.record_count == 0:
-            return self._emptied(batch)
-        if not needless:
-            return batch.view
-        horizon_ms = header.delete_horizon_ms
-        if horizon_ms is None:
-            return rebuild_batch(batch.view, delete_horizon_ms=self._plan.horizon_ms)
-        if self._plan.now_ms >= horizon_ms:
-            return self._emptied(batch)
-        return batch.view

@@ -101,11 +101,9 @@ class CleanedSegments:
             and last_offset - files.base_offset <= INT32_MAX
         )
 
-    def add_aborted(self, transactions: list[AbortedTransaction]) -> None:
-        """Keep what the transaction index says of abort markers that stay (KEEP-14)."""
-        for transaction in transactions:
-            self._files.transaction_index.append(transaction)
-        transactions.clear()
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Keep what the transaction index says of an abort marker that stays (KEEP-14)."""
+        self._files.transaction_index.append(transaction)
 
     def finish(self, modified_ms: int) -> None:
         """Close the indexes, put everything on disk, and take over the time of the last source."""

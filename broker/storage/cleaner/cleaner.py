@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from seglog.broker.storage.cleaner.batch_retention import BatchRetention
+from seglog.broker.storage.cleaner.batch_walk import BatchWalk
 from seglog.broker.storage.cleaner.chunks import Account, ChunkReader
 from seglog.broker.storage.cleaner.cleaned_segment import CleanedSegments
 from seglog.broker.storage.cleaner.key_map_builder import build_key_map
@@ -20,8 +21,8 @@ from seglog.broker.storage.cleaner.plan import (
     SourceSegment,
 )
 from seglog.broker.storage.cleaner.segment_groups import group_segments
-from seglog.broker.storage.errors import CorruptLogError
 from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.transaction_walk import EndedTransaction
 from seglog.protocol.records.batch import RecordBatch, read_header
 from seglog.protocol.records.compaction import SkimpyOffsetMap, WalkStop, filter_batches
 
@@ -107,7 +108,7 @@ class _Filtering:
         self._file_system = file_system
         self._plan = plan
         self._keys = keys
-        self._reader = reader
+        self._walk = BatchWalk(reader, plan.aborted)
         self._account = account
         self._statistics = statistics
         self._retention = BatchRetention(plan, keys, statistics)
@@ -117,10 +118,11 @@ class _Filtering:
     def clean_group(self, group: Sequence[SourceSegment]) -> SegmentSwap:
         """Write what stays of a group; on any failure nothing of it is left."""
         output = CleanedSegments(self._file_system, self._plan, group[0].base_offset)
+        self._output = output
         is_finished = False
         try:
             for segment in group:
-                self._copy_segment(segment, output)
+                self._walk.visit(segment, self)
             output.finish(group[-1].modified_ms)
             is_finished = True
         finally:
@@ -132,54 +134,46 @@ class _Filtering:
             output.base_offsets,
         )
 
-    def _copy_segment(self, segment: SourceSegment, output: CleanedSegments) -> None:
-        position = 0
-        while position < segment.size_bytes:
-            view = self._reader.read(segment.log, position, segment.size_bytes)
-            done = self._copy_chunk(segment, position, view, output)
-            if done == 0:
-                self._reader.grow_for(segment.log, position, view, segment.size_bytes)
-            position += done
-            self._statistics.bytes_read += done
+    # ---- what the walk shows
 
-    def _copy_chunk(
-        self, segment: SourceSegment, position: int, view: memoryview, output: CleanedSegments
-    ) -> int:
-        """Write what stays of the whole batches in ``view``; returns how many bytes they are."""
+    def plain(self, view: memoryview, position: int) -> tuple[int, int]:
+        """Write what stays of the plain batches of a chunk."""
         plan, statistics = self._plan, self._statistics
-        done = written = 0
+        written = 0
         while True:
-            done, written, why, total, kept, invalid = filter_batches(
-                self._keys, view, done, self._out, written,
+            position, written, why, total, kept, invalid = filter_batches(
+                self._keys, view, position, self._out, written,
                 plan.now_ms, plan.horizon_ms, self._protected,
             )  # fmt: skip
             statistics.records_read += total
             statistics.records_kept += kept
             statistics.records_without_key += invalid
-            if why == WalkStop.CORRUPT:
-                raise CorruptLogError(
-                    segment.log.path, position + done, "a batch fails its checks; see dump-log"
-                )
-            if why == WalkStop.END:
-                break
-            # Both other reasons need the output in order: what is in the buffer goes first.
-            self._write(memoryview(self._out)[:written], output)
+            self._write(memoryview(self._out)[:written])
             written = 0
-            if why == WalkStop.NO_SPACE:
-                self._grow_out(read_header(view, done).size_bytes)
-            else:
-                batch = RecordBatch(view[done:])
-                stays = self._retention.what_stays(batch)
-                self._write(memoryview(stays), output)
-                output.add_aborted(self._retention.transactions.kept_aborted)
-                done += batch.header.size_bytes
-        self._write(memoryview(self._out)[:written], output)
-        return done
+            if why != WalkStop.NO_SPACE:
+                return position, why
+            self._grow_out(read_header(view, position).size_bytes)
 
-    def _write(self, batches: memoryview, output: CleanedSegments) -> None:
+    def data(self, batch: RecordBatch, *, is_aborted: bool) -> int:
+        """Write what stays of a data batch."""
+        self._write(memoryview(self._retention.data(batch, is_aborted=is_aborted)))
+        return WalkStop.END
+
+    def control(self, batch: RecordBatch, ended: EndedTransaction | None, /) -> None:
+        """Write a control batch, if it stays, with what the transaction index says of it."""
+        stays = self._retention.control(batch, ended)
+        self._write(memoryview(stays))
+        if stays and ended is not None and ended.has_batches and ended.aborted is not None:
+            self._output.add_aborted(ended.aborted)
+
+    def walked(self, byte_count: int) -> None:
+        """Count what was looked at."""
+        self._statistics.bytes_read += byte_count
+
+    def _write(self, batches: memoryview) -> None:
         if not batches:
             return
-        output.append(batches)
+        self._output.append(batches)
         self._statistics.bytes_written += len(batches)
         self._account(len(batches))
 
