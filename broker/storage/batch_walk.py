@@ -149,9 +149,21 @@ def find_batch(
     return None
 
 
-def boundary_before(file: LogFile, position: int, end: int) -> int:
-    """The last batch boundary <= ``end`` from ``position``, which is one, on; stops at a damage."""
+def boundary_before(
+    file: LogFile, position: int, end: int, expected_last: int | None = None
+) -> int:
+    """The last batch boundary <= ``end`` from ``position``, which is one, on; stops at a damage.
+
+    Args:
+        expected_last: the last offset of the batch at ``position``, if an index entry told it.
+
+    Raises:
+        CorruptIndexError: the batch at ``position`` does not end with ``expected_last``.
+    """
     window = b""
+    if expected_last is not None:
+        window = file.read(max(position, 0), LOOKUP_WINDOW_BYTES)
+        _check_last_offset(file, window, position, expected_last)
     at = 0
     while end - position >= HEADER_BYTES:
         if at + MAGIC_END > len(window):
@@ -166,6 +178,16 @@ def boundary_before(file: LogFile, position: int, end: int) -> int:
         position += size
         at += size
     return position
+
+
+def _check_last_offset(file: LogFile, window: bytes, position: int, expected_last: int) -> None:
+    if position >= 0 and len(window) >= HEADER_BYTES:
+        base_offset, _length, magic, last_delta = _EXTENT.unpack_from(window, 0)
+        if magic == MAGIC and base_offset + last_delta == expected_last:
+            return
+    raise CorruptIndexError(
+        file.path, f"no batch that ends with offset {expected_last} is at position {position}"
+    )
 
 
 class VerifiedBatches:

@@ -1,6 +1,6 @@
 """A bound on open descriptors: opened on demand, closed when others need room.
 
-A ``Handle`` is one open descriptor or map. It is closed once, when it is retired (evicted, or its
+A ``Handle`` is one open descriptor. It is closed once, when it is retired (evicted, or its
 file was closed) and nobody has pinned it. Retiring and pinning may happen in different threads:
 
     the user:    pin, then look whether it is retired (if so: unpin and open anew)
@@ -24,7 +24,7 @@ MAX_OPEN_HANDLES: Final = 16_384
 
 
 class Handle(Generic[T]):
-    """An open descriptor or map (``value``) that is closed when it is retired and unpinned."""
+    """An open descriptor (``value``) that is closed when it is retired and unpinned."""
 
     __slots__ = ("_closers", "_pins", "recently_used", "retired", "value")
 
@@ -138,7 +138,7 @@ class HandlePool:
 
 
 class Pooled(Generic[T]):
-    """A descriptor or map of one owner that is open when it is needed.
+    """A descriptor of one owner that is open when it is needed.
 
     Args:
         open_value: opens it; raises ``OSError``.

@@ -17,15 +17,15 @@ from seglog.broker.storage.errors import (
     sync_error,
 )
 from seglog.broker.storage.file_pool import HandlePool
+from seglog.broker.storage.index_file import IndexFile
 from seglog.broker.storage.log_file import FileSlice, LogFile
-from seglog.broker.storage.mapped_file import MappedFile
 from seglog.broker.storage.system_calls import SystemCalls
 
 __all__ = [
     "FileSlice",
     "FileSystem",
+    "IndexFile",
     "LogFile",
-    "MappedFile",
     "OsFileSystem",
     "SystemCalls",
 ]
@@ -46,10 +46,10 @@ class FileSystem(Protocol):
         """An append-only file; with ``create`` it is made if it does not exist."""
         ...
 
-    def map_index(
+    def open_index(
         self, path: str, *, entry_bytes: int, max_bytes: int, create: bool = False
-    ) -> MappedFile:
-        """A mapped file; with ``create`` it is made, sparse, ``max_bytes`` cut to whole entries."""
+    ) -> IndexFile:
+        """An index file; with ``create`` it is made, sparse, ``max_bytes`` cut to whole entries."""
         ...
 
     def replace_atomically(self, path: str, content: bytes) -> None:
@@ -89,7 +89,7 @@ class FileSystem(Protocol):
         ...
 
     def close_descriptor(self, descriptor: int) -> None:
-        """Closes a descriptor that ``MappedFile.open_for_sync`` gave."""
+        """Closes a descriptor that ``IndexFile.open_for_sync`` gave."""
         ...
 
     def truncate(self, path: str, size: int) -> None:
@@ -126,7 +126,7 @@ class OsFileSystem:
 
     Args:
         calls: the system calls to use.
-        max_open_files: how many data files and index maps stay open when nobody uses them; by
+        max_open_files: how many data and index files stay open when nobody uses them; by
             default a quarter of the descriptors that the process may open.
     """
 
@@ -139,7 +139,7 @@ class OsFileSystem:
 
     @property
     def open_files(self) -> int:
-        """How many data files and index maps are open now."""
+        """How many data and index files are open now."""
         return len(self._pool)
 
     @property
@@ -158,16 +158,16 @@ class OsFileSystem:
             return LogFile(self._calls, self._pool, path, 0, preallocated=preallocate_bytes > 0)
         return LogFile(self._calls, self._pool, path, size)
 
-    def map_index(
+    def open_index(
         self, path: str, *, entry_bytes: int, max_bytes: int, create: bool = False
-    ) -> MappedFile:
-        mapped = MappedFile(self._calls, self._pool, path, entry_bytes=entry_bytes)
+    ) -> IndexFile:
+        index = IndexFile(self._calls, self._pool, path, entry_bytes=entry_bytes)
         if create:
             try:
                 self._create(path, max_bytes // entry_bytes * entry_bytes)
             except OSError as error:
                 raise error_from_os("create", path, error) from error
-        return mapped
+        return index
 
     def _create(self, path: str, size: int) -> None:
         self._pool.with_room(lambda: self._calls.create(path, size))

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from seglog.broker.storage.errors import CorruptIndexError, IndexAppendError, IndexOverflowError
-from seglog.broker.storage.mapped_index import MappedIndex
+from seglog.broker.storage.sparse_index import SparseIndex
 from seglog.protocol.types import INT32_MAX
 
 
@@ -20,8 +20,8 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class OffsetIndex(MappedIndex):
-    """Offset to file position, sparse; see ``MappedIndex`` for opening and life cycle."""
+class OffsetIndex(SparseIndex):
+    """Offset to file position, sparse; see ``SparseIndex`` for opening and life cycle."""
 
     __slots__ = ()
 
@@ -59,24 +59,31 @@ class OffsetIndex(MappedIndex):
         last = self._last
         if last is not None and last[0] <= offset:
             return OffsetPosition(*last)
-        row = self._floor_row(0, offset - self.base_offset, entries)
-        if row < 0:
+        if last is None:
             return OffsetPosition(self.base_offset, 0)
-        return OffsetPosition(*self.entry_at(row))
+        base_offset = self.base_offset
+        _, entry = self._floor_row(0, offset - base_offset, entries, 0, last[0] - base_offset)
+        return OffsetPosition(self.base_offset, 0) if entry is None else OffsetPosition(*entry)
 
     def upper_bound_by_position(self, position: int) -> OffsetPosition | None:
         """The first entry at or behind a file position, None if there is none."""
-        row = self._floor_row(1, position - 1, self.entries) + 1
-        return OffsetPosition(*self.entry_at(row)) if row < self._entries else None
+        entries = self.entries
+        last = self._last
+        if last is None or last[1] < position:
+            return None
+        row, _ = self._floor_row(1, position - 1, entries, 0, last[1])
+        return OffsetPosition(*self.entry_at(row + 1)) if row + 1 < entries else None
 
     def floor_by_position(self, position: int) -> OffsetPosition | None:
         """The last entry at or before a file position, None if there is none."""
         entries = self.entries
         last = self._last
-        if last is not None and last[1] <= position:
+        if last is None:
+            return None
+        if last[1] <= position:
             return OffsetPosition(*last)
-        row = self._floor_row(1, position, entries)
-        return OffsetPosition(*self.entry_at(row)) if row >= 0 else None
+        _, entry = self._floor_row(1, position, entries, 0, last[1])
+        return None if entry is None else OffsetPosition(*entry)
 
     def _decode(self, row: tuple[int, ...]) -> tuple[int, int]:
         return row[0] + self.base_offset, row[1]
@@ -85,7 +92,11 @@ class OffsetIndex(MappedIndex):
         return entry[0] > previous[0] and entry[1] >= previous[1]
 
     def _first_row_at_or_above(self, offset: int) -> int:
-        return self._floor_row(0, offset - self.base_offset - 1, self.entries) + 1
+        entries, last = self.entries, self._last
+        if last is None:
+            return 0
+        last_relative = last[0] - self.base_offset
+        return self._floor_row(0, offset - self.base_offset - 1, entries, 0, last_relative)[0] + 1
 
     def _check_ends(self, data_bytes: int | None) -> None:
         first, last = self._check_last_two()

@@ -14,7 +14,6 @@ from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
     BatchExtent,
     VerifiedBatches,
-    boundary_before,
     walk_batches,
 )
 from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError
@@ -269,13 +268,9 @@ class LogSegment:
 
     # ---- reading
 
-    def translate(self, offset: int, from_position: int = 0) -> BatchExtent | None:
-        """The first batch whose last offset is >= ``offset``, None if there is none (READ-4, 11).
-
-        Args:
-            from_position: a batch boundary that is known to lie at or before it.
-        """
-        return self._indexes.find(offset, from_position)
+    def translate(self, offset: int) -> BatchExtent | None:
+        """The first batch whose last offset is >= ``offset``, None if none is (READ-4, 11)."""
+        return self._indexes.find(offset)
 
     def read(
         self,
@@ -310,15 +305,8 @@ class LogSegment:
         if start + max_bytes >= limit:
             end = limit
         elif first.size_bytes < max_bytes:
-            end = self._boundary_before(end, start + max_bytes)
+            end = self._indexes.boundary_before(end, start + max_bytes)
         return FileSlice(log, start, end - start)
-
-    def _boundary_before(self, boundary: int, end: int) -> int:
-        """The last batch boundary <= ``end``; ``boundary`` is one."""
-        entry = self.offset_index.floor_by_position(end)
-        if entry is not None and entry.position > boundary:
-            boundary = max(boundary, self._indexes.trusted_position(entry))
-        return boundary_before(self.log, boundary, end)
 
     def upper_bound_offset(self, position: int) -> int | None:
         """An offset that no batch before ``position`` reaches, None if no entry tells (READ-12).

@@ -15,8 +15,8 @@ from seglog.broker.storage.layout import (
     TRANSACTION_INDEX_SUFFIX,
     segment_path,
 )
-from seglog.broker.storage.mapped_index import MappedIndex
 from seglog.broker.storage.offset_index import OffsetIndex
+from seglog.broker.storage.sparse_index import SparseIndex
 from seglog.broker.storage.time_index import TimeIndex
 from seglog.broker.storage.transaction_index import TransactionIndex
 
@@ -102,7 +102,7 @@ class SegmentFiles:
             self.file_system.set_modified_ms(path, modified_ms)
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Renames all files, e.g. from ``.cleaned`` to ``.swap``; open maps and slices stay valid.
+        """Renames all files, e.g. from ``.cleaned`` to ``.swap``; open files and slices stay valid.
 
         The caller syncs the directory where the order of names on disk matters.
 
@@ -184,7 +184,7 @@ class SegmentSync:
     def __init__(self, file_system: FileSystem, files: SegmentFiles, *, with_indexes: bool) -> None:
         self._file_system = file_system
         self._log_files: list[tuple[LogFile, Handle[int]]] = []
-        self._indexes: list[tuple[MappedIndex, int]] = []
+        self._indexes: list[tuple[SparseIndex, int]] = []
         try:
             self._hold(files, with_indexes=with_indexes)
         except StorageError:

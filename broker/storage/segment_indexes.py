@@ -16,14 +16,16 @@ from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
     BatchExtent,
     Step,
+    boundary_before,
     find_batch,
     walk_batches,
 )
 from seglog.broker.storage.errors import (
+    ClosedFileError,
     CorruptIndexError,
     CorruptLogError,
     DiskFullError,
-    MissingFileError,
+    FileError,
     SegmentOverflowError,
 )
 from seglog.broker.storage.offset_index import OffsetPosition
@@ -136,26 +138,39 @@ class SegmentIndexes:
 
     # ---- looking up
 
-    def find(self, offset: int, from_position: int = 0) -> BatchExtent | None:
+    def find(self, offset: int) -> BatchExtent | None:
         """The first batch whose last offset is >= ``offset``, None if there is none."""
         if not self.is_loaded:
             self.load()
-        entry = self._offset_index.lookup(offset)
         log = self._log
-        if entry.position <= from_position:
-            return find_batch(log, from_position, log.size, offset)
         try:
-            return find_batch(log, entry.position, log.size, offset, entry.offset)
-        except CorruptIndexError as error:
-            self._heal(error.reason)
-        return find_batch(log, from_position, log.size, offset)
+            entry = self._offset_index.lookup(offset)
+            if entry.position:
+                return find_batch(log, entry.position, log.size, offset, entry.offset)
+        except (CorruptIndexError, FileError) as error:
+            self._heal_after(error)
+        return find_batch(log, 0, log.size, offset)
+
+    def boundary_before(self, boundary: int, end: int) -> int:
+        """The last batch boundary <= ``end``; ``boundary`` is one."""
+        log = self._log
+        try:
+            entry = self._offset_index.floor_by_position(end)
+            if entry is not None and entry.position > boundary:
+                return boundary_before(log, entry.position, end, entry.offset)
+        except (CorruptIndexError, FileError) as error:
+            self._heal_after(error)
+        return boundary_before(log, boundary, end)
 
     def walk_from(self, offset: int) -> Iterator[Step]:
         """Batches up to the end of the file; begins at or before the one that holds ``offset``."""
         self.load()
-        return walk_batches(
-            self._log, self.trusted_position(self._offset_index.lookup(offset)), self._log.size
-        )
+        position = 0
+        try:
+            position = self.trusted_position(self._offset_index.lookup(offset))
+        except (CorruptIndexError, FileError) as error:
+            self._heal_after(error)
+        return walk_batches(self._log, position, self._log.size)
 
     def trusted_position(self, entry: OffsetPosition | None) -> int:
         """The position of an entry, once it is known that the batch is there; else 0."""
@@ -172,7 +187,11 @@ class SegmentIndexes:
     def trusted_upper_bound(self, position: int) -> OffsetPosition | None:
         """The first entry at or behind a file position, once it is known to be true."""
         self.load()
-        entry = self._offset_index.upper_bound_by_position(position)
+        try:
+            entry = self._offset_index.upper_bound_by_position(position)
+        except (CorruptIndexError, FileError) as error:
+            self._heal_after(error)
+            return self._offset_index.upper_bound_by_position(position)
         if entry is None or self.trusted_position(entry) == entry.position:
             return entry
         return self._offset_index.upper_bound_by_position(position)
@@ -183,7 +202,11 @@ class SegmentIndexes:
         An entry at or below ``starting_offset`` is not looked at more closely: nobody uses it.
         """
         self.load()
-        entry = self._time_index.lookup(timestamp_ms)
+        try:
+            entry = self._time_index.lookup(timestamp_ms)
+        except (CorruptIndexError, FileError) as error:
+            self._heal_after(error)
+            entry = self._time_index.lookup(timestamp_ms)
         if entry.offset > starting_offset and not self._is_true(entry):
             self._heal(_untrue(entry))
             entry = self._time_index.lookup(timestamp_ms)
@@ -210,8 +233,8 @@ class SegmentIndexes:
             return
         try:
             self.check()
-        except (CorruptIndexError, MissingFileError) as error:
-            self._heal(str(error))
+        except (CorruptIndexError, FileError) as error:
+            self._heal_after(error)
             return
         self._take_last_entries()
         self.is_loaded = True
@@ -305,6 +328,15 @@ class SegmentIndexes:
             # Who reads what lies before it can be helped without a whole index.
             logger.warning("event=segment-not-indexed path=%s reason=%r", error.path, str(error))
         self.seal()
+
+    def _heal_after(self, error: CorruptIndexError | FileError) -> None:
+        """Builds the indexes anew if it was one of them that could not be read; else raises."""
+        indexes = (self._offset_index.path, self._time_index.path)
+        if isinstance(error, ClosedFileError):
+            raise error
+        if isinstance(error, FileError) and error.path not in indexes:
+            raise error
+        self._heal(str(error))
 
     def _take_last_entries(self) -> None:
         last = self._offset_index.last_entry

@@ -93,11 +93,6 @@ class LogSegments:
         number = bisect_right(self._base_offsets, offset) - 1
         return self._segments[number] if number >= 0 else None
 
-    def lower(self, base_offset: int) -> LogSegment | None:
-        """The segment with the greatest base offset < ``base_offset``."""
-        number = bisect_left(self._base_offsets, base_offset) - 1
-        return self._segments[number] if number >= 0 else None
-
     def higher(self, base_offset: int) -> LogSegment | None:
         """The segment with the smallest base offset > ``base_offset``."""
         number = bisect_right(self._base_offsets, base_offset)

@@ -1,15 +1,13 @@
 """The operating system's file calls, one method each: the lowest part of the seam.
 
-``files``, ``log_file`` and ``mapped_file`` hold the rules (what to do after a short write, in which
+``files``, ``log_file`` and ``index_file`` hold the rules (what to do after a short write, in which
 order to replace a file); this class holds none. A test passes a subclass that records the calls or
 make one of them fail, and so exercises the real rules. All methods raise ``OSError``.
 """
 
 # ruff: noqa: ARG002  # the paths are for subclasses that record calls or make them fail
 
-import mmap
 import os
-import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -95,16 +93,6 @@ class SystemCalls:
     def close(self, descriptor: int) -> None:
         """Gives a descriptor back."""
         os.close(descriptor)
-
-    def map(self, path: str, size: int) -> mmap.mmap:
-        """The first ``size`` bytes of a file as shared memory, to read only."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if sys.version_info >= (3, 13):
-                return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False)
-            return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-        finally:
-            os.close(descriptor)
 
     def read(self, path: str, descriptor: int, length: int, position: int) -> bytes:
         """Reads at ``position``; fewer bytes than asked for at the end of the file."""

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from seglog.broker.storage.errors import CorruptIndexError, IndexAppendError
-from seglog.broker.storage.mapped_index import MappedIndex
+from seglog.broker.storage.sparse_index import SparseIndex
 from seglog.protocol.types import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 
@@ -23,8 +23,8 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class TimeIndex(MappedIndex):
-    """Greatest timestamp so far to offset, sparse; see ``MappedIndex`` for the life cycle."""
+class TimeIndex(SparseIndex):
+    """Greatest timestamp so far to offset, sparse; see ``SparseIndex`` for the life cycle."""
 
     __slots__ = ()
 
@@ -71,10 +71,16 @@ class TimeIndex(MappedIndex):
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
         """The entry with the greatest timestamp <= ``timestamp_ms``, else (-1, base offset)."""
-        row = self._floor_row(0, timestamp_ms, self.entries)
-        if row < 0:
+        entries, last = self.entries, self._last
+        entry = None
+        if last is not None and last[0] <= timestamp_ms:
+            entry = last
+        elif last is not None:
+            earliest_ms = self._first_entry()[0]
+            _, entry = self._floor_row(0, timestamp_ms, entries, earliest_ms, last[0])
+        if entry is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        return TimestampOffset(*self.entry_at(row))
+        return TimestampOffset(*entry)
 
     def _decode(self, row: tuple[int, ...]) -> tuple[int, int]:
         return row[0], row[1] + self.base_offset
@@ -83,7 +89,11 @@ class TimeIndex(MappedIndex):
         return entry[0] > previous[0] and entry[1] >= previous[1]
 
     def _first_row_at_or_above(self, offset: int) -> int:
-        return self._floor_row(1, offset - self.base_offset - 1, self.entries) + 1
+        entries, last = self.entries, self._last
+        if last is None:
+            return 0
+        last_relative = last[1] - self.base_offset
+        return self._floor_row(1, offset - self.base_offset - 1, entries, 0, last_relative)[0] + 1
 
     def _check_ends(self, data_bytes: int | None) -> None:
         first, last = self._check_last_two()

@@ -3,7 +3,6 @@
 # ruff: noqa: ARG002  # the arguments are those of the calls that are refused
 
 import errno
-import mmap
 import os
 from collections.abc import Sequence
 from typing import NoReturn
@@ -30,14 +29,6 @@ class ReadOnlyCalls(SystemCalls):
     def write_vector(
         self, path: str, descriptor: int, data: Sequence[Buffer], position: int
     ) -> int:
-        """Refused."""
-        _refuse(path)
-
-    def write_mapped(self, path: str, mapping: mmap.mmap, data: bytes, position: int) -> None:
-        """Refused."""
-        _refuse(path)
-
-    def allocate(self, path: str, position: int, length: int) -> None:
         """Refused."""
         _refuse(path)
 
@@ -75,10 +66,6 @@ class ReadOnlyCalls(SystemCalls):
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Refused."""
-        _refuse(path)
-
-    def map(self, path: str, size: int) -> mmap.mmap:
-        """Refused: index files are mapped for writing."""
         _refuse(path)
 
 

@@ -26,6 +26,7 @@ from seglog.broker.storage.producer_entry import RETAINED_BATCHES
 from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
+from support.index_checks import entries_of
 from support.log_builder import KEEP, NOW_MS, append, open_log, read_all, reopen
 from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
@@ -200,10 +201,10 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        entries = [list(segment.offset_index.iterate()) for segment in self.log.segments]
+        entries = [entries_of(segment.offset_index) for segment in self.log.segments]
         self.log = reopen(self.log, clean=False)
         self.log.set_high_watermark(self.log_end)
-        assert [list(segment.offset_index.iterate()) for segment in self.log.segments] == entries
+        assert [entries_of(segment.offset_index) for segment in self.log.segments] == entries
 
     # ---- comparing
 

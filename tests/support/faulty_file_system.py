@@ -28,6 +28,7 @@ class FaultyCalls(SystemCalls):
         self.counts: Counter[str] = Counter()
         self.free_bytes: int | None = None
         self._faults: list[_Fault] = []
+        self._fails_reads = False
 
     def fail(
         self,
@@ -42,17 +43,20 @@ class FaultyCalls(SystemCalls):
 
         Args:
             operations: method names, e.g. ``"write"``; all changing calls if there are none.
+                ``"read"``, which changes nothing, has to be named.
             error: the errno.
             skip: so many matching calls succeed first.
             times: so many fail then, None for all.
             path_part: only calls on paths that contain it.
             short_by: a write does not fail but leaves out so many bytes at its end.
         """
+        self._fails_reads = self._fails_reads or "read" in operations
         self._faults.append(_Fault(frozenset(operations), error, skip, times, path_part, short_by))
 
     def heal(self) -> None:
         """From now on everything works."""
         self._faults.clear()
+        self._fails_reads = False
         self.free_bytes = None
 
     @property
@@ -64,7 +68,7 @@ class FaultyCalls(SystemCalls):
         """Raises if the call is to fail; returns by how many bytes a write is to be short."""
         self.counts[operation] += 1
         for fault in self._faults:
-            if fault.operations and operation not in fault.operations:
+            if operation not in fault.operations and (fault.operations or operation == "read"):
                 continue
             if fault.path_part not in path or fault.times == 0:
                 continue
@@ -142,6 +146,11 @@ class FaultyCalls(SystemCalls):
     def remove_directory(self, path: str) -> None:
         self._attempt("remove_directory", path)
         super().remove_directory(path)
+
+    def read(self, path: str, descriptor: int, length: int, position: int) -> bytes:
+        if self._fails_reads:
+            self._attempt("read", path)
+        return super().read(path, descriptor, length, position)
 
 
 class FaultyFileSystem(OsFileSystem):

@@ -1,8 +1,8 @@
 """Looking whether the indexes of a segment can be trusted, more closely than a broker does."""
 
 from seglog.broker.storage.errors import CorruptIndexError
-from seglog.broker.storage.mapped_index import MappedIndex
 from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.sparse_index import SparseIndex
 
 
 def check_indexes(segment: LogSegment, *, every_entry: bool = False) -> None:
@@ -18,7 +18,12 @@ def check_indexes(segment: LogSegment, *, every_entry: bool = False) -> None:
             check_order(index, segment.log.size)
 
 
-def check_order(index: MappedIndex, data_bytes: int | None = None) -> None:
+def entries_of(index: SparseIndex) -> list[tuple[int, int]]:
+    """All entries in order, in the units of ``entry_at``."""
+    return [index.entry_at(number) for number in range(index.entries)]
+
+
+def check_order(index: SparseIndex, data_bytes: int | None = None) -> None:
     """``sanity_check``, and the order of all entries; the cost grows with their number.
 
     Raises:
@@ -27,7 +32,7 @@ def check_order(index: MappedIndex, data_bytes: int | None = None) -> None:
     """
     index.sanity_check(data_bytes)
     previous: tuple[int, int] | None = None
-    for number, entry in enumerate(index.iterate()):
+    for number, entry in enumerate(entries_of(index)):
         if previous is not None and not index._follows(entry, previous):
             raise CorruptIndexError(index.path, f"entry {number} is {entry}, after {previous}")
         previous = entry

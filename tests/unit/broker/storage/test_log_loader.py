@@ -12,6 +12,7 @@ import pytest
 from seglog.broker.storage.layout import segment_path
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.errors import RecordError
+from support.index_checks import entries_of
 from support.log_builder import (
     DAY_MS,
     KEEP,
@@ -87,12 +88,12 @@ def test_recovery_keeps_every_whole_batch_wherever_it_begins(
     """REC-2, REC-7, INV-2: indexes come out as appends made them."""
     log = filled(tmp_path / "log")
     before = probe(log, 60)
-    entries = [list(segment.offset_index.iterate()) for segment in log.segments]
+    entries = [entries_of(segment.offset_index) for segment in log.segments]
     log.abandon()
     log = open_log(tmp_path / "log", SMALL, recovery_point=recovery_point)
     assert log.offsets.recovery_point == min(recovery_point, 60)
     assert probe(log, 60) == before
-    assert [list(segment.offset_index.iterate()) for segment in log.segments] == entries
+    assert [entries_of(segment.offset_index) for segment in log.segments] == entries
     append_many(log, 40, step_ms=10)
     assert offsets_of(read_all(log)) == list(range(100))
 

@@ -18,7 +18,7 @@ from seglog.broker.storage.errors import (
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.offset_index import OffsetIndex
 from support.faulty_file_system import FaultyFileSystem
-from support.index_checks import check_order
+from support.index_checks import check_order, entries_of
 
 BASE = 100
 
@@ -80,7 +80,7 @@ def test_searches_disagree_with_a_linear_scan(
         offset, position = offset + offset_gap, position + position_gap
         index.append(offset, position)
         entries.append((offset, position))
-    assert list(index.iterate()) == entries
+    assert entries_of(index) == entries
     floor = [entry for entry in entries if entry[0] <= target]
     assert index.lookup(target) == (floor[-1] if floor else (BASE, 0))
     at_or_behind = [entry for entry in entries if entry[1] >= target]
@@ -88,7 +88,7 @@ def test_searches_disagree_with_a_linear_scan(
     before = [entry for entry in entries if entry[1] <= target]
     assert index.floor_by_position(target) == (before[-1] if before else None)
     index.truncate_to(target)
-    assert list(index.iterate()) == [entry for entry in entries if entry[0] < target]
+    assert entries_of(index) == [entry for entry in entries if entry[0] < target]
     assert index.last_entry == next((e for e in reversed(entries) if e[0] < target), None)
     index.close()
 
@@ -115,7 +115,7 @@ def test_truncation_keeps_the_entry_at_its_offset(index: OffsetIndex, path: Path
     index.truncate_to(121)
     assert index.entries == 3
     index.truncate_to(110)
-    assert list(index.iterate()) == [(105, 105)]
+    assert entries_of(index) == [(105, 105)]
     assert path.stat().st_size == 800
     assert not any(path.read_bytes()[8:])
     index.append(106, 106)
@@ -135,7 +135,7 @@ def test_reopened_index_has_other_entries(index: OffsetIndex, path: Path) -> Non
     again.grow_to_max()
     assert path.stat().st_size == 800
     again.append(111, 111)
-    assert list(again.iterate()) == [(105, 105), (110, 110), (111, 111)]
+    assert entries_of(again) == [(105, 105), (110, 110), (111, 111)]
 
 
 def test_index_that_nobody_asks_is_opened(path: Path) -> None:
@@ -198,7 +198,7 @@ def test_full_disk_kills_the_process(path: Path) -> None:
         assert index.lookup(600) == (10, 10)
     file_system.calls.free_bytes = None
     index.append(12, 12)
-    assert list(index.iterate())[9:] == [(10, 10), (12, 12)]
+    assert entries_of(index)[9:] == [(10, 10), (12, 12)]
 
 
 def test_whole_preallocated_index_takes_disk_space(path: Path) -> None:

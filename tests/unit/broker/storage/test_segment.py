@@ -14,6 +14,7 @@ from seglog.config.log_config import LogConfig
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.batch import read_header
 from support.faulty_file_system import FaultyFileSystem
+from support.index_checks import entries_of
 from support.segment_builder import (
     NOW_MS,
     SMALL,
@@ -69,8 +70,8 @@ def test_index_entries_come_at_other_batches(segment: LogSegment) -> None:
     """IDX-1, IDX-3, TIX-1: interval 200, batches of 95 bytes."""
     batches = fill(segment, 9)
     assert {len(one) for one in batches} == {95}
-    assert list(segment.offset_index.iterate()) == [(3, 3 * 95), (6, 6 * 95)]
-    assert list(segment.time_index.iterate()) == [(NOW_MS + 30, 3), (NOW_MS + 60, 6)]
+    assert entries_of(segment.offset_index) == [(3, 3 * 95), (6, 6 * 95)]
+    assert entries_of(segment.time_index) == [(NOW_MS + 30, 3), (NOW_MS + 60, 6)]
 
 
 def test_batches_of_one_append_are_indexed_as_one(
@@ -82,15 +83,15 @@ def test_batches_of_one_append_are_indexed_as_one(
     batches = fill(segment, 12, records=3)
     joined = b"".join(batches)
     assert other.append(joined, headers_in(joined)) == 0
-    assert list(other.offset_index.iterate()) == list(segment.offset_index.iterate())
-    assert list(other.time_index.iterate()) == list(segment.time_index.iterate())
+    assert entries_of(other.offset_index) == entries_of(segment.offset_index)
+    assert entries_of(other.time_index) == entries_of(segment.time_index)
     assert (other.next_offset(), other.max_timestamp_ms) == (36, segment.max_timestamp_ms)
 
 
 def test_older_timestamps_enter_the_time_index(segment: LogSegment) -> None:
     """TIX-7: the first batch carries the greatest timestamp."""
     append(segment, *(batch(n, [NOW_MS - n]) for n in range(9)))
-    assert list(segment.time_index.iterate()) == [(NOW_MS, 0)]
+    assert entries_of(segment.time_index) == [(NOW_MS, 0)]
     assert segment.offset_index.entries == 2
     assert (segment.max_timestamp_ms, segment.offset_of_max_timestamp) == (NOW_MS, 0)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from seglog.broker.storage.errors import CorruptIndexError, IndexAppendError, IndexFullError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.time_index import TimeIndex
+from support.index_checks import entries_of
 
 BASE = 50
 T = 1_700_000_000_000
@@ -98,7 +99,7 @@ def test_searches_disagree_with_a_linear_scan(
     floor = [entry for entry in entries if entry[0] <= target]
     assert index.lookup(target)[:2] == (floor[-1] if floor else (-1, BASE))
     index.truncate_to(target)
-    assert list(index.iterate()) == [entry for entry in entries if entry[1] < target]
+    assert entries_of(index) == [entry for entry in entries if entry[1] < target]
     index.close()
 
 

@@ -17,6 +17,7 @@ from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.types import TimestampType
 from support.cleaning import NOW_MS, SealedLog
+from support.index_checks import entries_of
 
 CONFIG = LogConfig(
     segment_bytes=1 << 20,
@@ -323,8 +324,8 @@ def test_the_index_of_a_cleaned_segment_differs_from_one_built_by_appends(
     rebuilt_directory.mkdir()
     rebuilt = SealedLog(rebuilt_directory, CONFIG)
     other = rebuilt.add_segment([bytes(batch.view) for batch in log.batches()], 0)
-    assert list(cleaned.offset_index.iterate()) == list(other.offset_index.iterate())
-    assert list(cleaned.time_index.iterate()) == list(other.time_index.iterate())
+    assert entries_of(cleaned.offset_index) == entries_of(other.offset_index)
+    assert entries_of(cleaned.time_index) == entries_of(other.time_index)
     assert cleaned.offset_index.entries > 5
     rebuilt.close()
 

@@ -1,13 +1,15 @@
-"""What the offset index and the time index have in common: sorted fixed-size entries in a map.
+"""What the offset index and the time index have in common: sorted fixed-size entries in a file.
 
 While the segment is active the file is longer than its entries (the rest is zero); when the segment
 is sealed or closed the file is cut to them, so that the number of entries of a file that is opened
 is its size divided by the size of an entry. Nothing is read before the first use. The number of
 entries and the last one are kept as plain attributes: appending and asking whether the index is
-full need no map.
+full read nothing.
+
+A search reads windows of rows where the wanted one should be if entries are evenly spread, which
+they nearly are: one or two reads, whatever the size of the index.
 """
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import ClassVar, Final
 
@@ -15,10 +17,12 @@ from seglog.broker.storage.errors import CorruptIndexError, IndexFullError, Inde
 from seglog.broker.storage.files import FileSystem
 from seglog.protocol.types import INT32_MAX
 
-_ROWS_PER_READ: Final = 4096
+_WINDOW_ROWS: Final = 256
+_GUESSES_MAX: Final = 4
+"""So often a search believes in even spread before it halves what is left."""
 
 
-class MappedIndex:
+class SparseIndex:
     """Sorted entries of two numbers each; the subclasses say which.
 
     Args:
@@ -33,6 +37,7 @@ class MappedIndex:
         "_entries",
         "_file",
         "_file_system",
+        "_first",
         "_is_loaded",
         "_last",
         "base_offset",
@@ -55,13 +60,14 @@ class MappedIndex:
         self.base_offset = base_offset
         self.max_entries = self._entries_in(max_bytes)
         self._file_system = file_system
-        self._file = file_system.map_index(
+        self._file = file_system.open_index(
             path,
             entry_bytes=self.ENTRY.size,
             max_bytes=self.max_entries * self.ENTRY.size,
             create=create,
         )
         self._entries = 0
+        self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
         self._is_loaded = create
         self.has_unsynced_changes = False
@@ -99,16 +105,6 @@ class MappedIndex:
         """Whether the file is there."""
         return self._file.exists()
 
-    def iterate(self) -> Iterator[tuple[int, int]]:
-        """All entries in order, in the units of ``entry_at``."""
-        total = self.entries
-        size = self.ENTRY.size
-        for first in range(0, total, _ROWS_PER_READ):
-            count = min(_ROWS_PER_READ, total - first)
-            content = self._file.read(first * size, count * size)
-            for row in self.ENTRY.iter_unpack(content):
-                yield self._decode(row)
-
     def entry_at(self, number: int) -> tuple[int, int]:
         """The ``number``-th entry, from 0."""
         if not 0 <= number < self.entries:
@@ -144,7 +140,7 @@ class MappedIndex:
         """Drops all entries and takes the full size again; the file may be missing or damaged."""
         self._is_loaded = True
         self._entries = 0
-        self._last = None
+        self._first = self._last = None
         self.has_unsynced_changes = True
         self._file.reset(self.max_entries * self.ENTRY.size)
 
@@ -180,7 +176,7 @@ class MappedIndex:
         self._file.renamed(path)
 
     def close(self) -> None:
-        """Unmaps the file, as it is; ``trim`` it before."""
+        """Lets go of the file, as it is; ``trim`` it before."""
         self._file.close()
 
     # ---- what subclasses define
@@ -208,6 +204,12 @@ class MappedIndex:
         self._is_loaded = True
         self._last = self._read_last()
 
+    def _first_entry(self) -> tuple[int, int]:
+        """The first entry, of which there has to be one; read once."""
+        if self._first is None:
+            self._first = self.entry_at(0)
+        return self._first
+
     def _read_last(self) -> tuple[int, int] | None:
         if self._entries == 0:
             return None
@@ -234,6 +236,7 @@ class MappedIndex:
         # Through the shorter size, so that the dropped entries read as zero.
         self._file.resize(entries * size)
         self._file.resize(full_size)
+        self._first = None
         self._last = self._read_last()
 
     def _put(self, row: bytes, entry: tuple[int, int]) -> None:
@@ -260,26 +263,50 @@ class MappedIndex:
             )
         return relative
 
-    def _floor_row(self, column: int, target: int, entries: int) -> int:
-        """The last row whose ``column`` is <= ``target`` (both as stored), or -1.
+    def _floor_row(
+        self, column: int, target: int, entries: int, low_value: int, high_value: int
+    ) -> tuple[int, tuple[int, int] | None]:
+        """The last row whose ``column`` is <= ``target`` (both as stored), and its number, or -1.
 
         Whatever the file holds, the row returned was compared with the target: a damaged order can
         make a search start too early, but never too late.
+
+        Args:
+            low_value, high_value: about what the first and the last row have in that column.
         """
-        if entries == 0:
-            return -1
-        handle = self._file.acquire()
-        try:
-            buffer = handle.value
-            unpack_from = self.ENTRY.unpack_from
-            size = self.ENTRY.size
-            low, high = 0, entries
-            while low < high:
-                middle = (low + high) >> 1
-                if unpack_from(buffer, middle * size)[column] <= target:
-                    low = middle + 1
-                else:
-                    high = middle
-            return low - 1
-        finally:
-            handle.unpin()
+        low, high = 0, entries  # rows below low are <= target, those from high on above it
+        floor: tuple[int, int] | None = None
+        size = self.ENTRY.size
+        unpack_from = self.ENTRY.unpack_from
+        guesses = _GUESSES_MAX
+        while low < high:
+            count = min(_WINDOW_ROWS, high - low)
+            first = low + ((high - low - count) >> 1)
+            if guesses > 0 and low_value <= target < high_value:
+                guesses -= 1
+                middle = low + (target - low_value) * (high - low) // (high_value - low_value)
+                first = max(low, min(middle - (count >> 1), high - count))
+            rows = self._file.read(first * size, count * size)
+            lowest, highest = unpack_from(rows, 0), unpack_from(rows, (count - 1) * size)
+            if lowest[column] > target:
+                high, high_value = first, lowest[column]
+            elif highest[column] <= target:
+                low, low_value, floor = first + count, highest[column], highest
+            else:
+                return self._floor_in(rows, column, target, first)
+        return low - 1, floor if floor is None else self._decode(floor)
+
+    def _floor_in(
+        self, rows: bytes, column: int, target: int, first: int
+    ) -> tuple[int, tuple[int, int]]:
+        """The same within rows that were read, of which the first one is <= ``target``."""
+        size = self.ENTRY.size
+        unpack_from = self.ENTRY.unpack_from
+        low, high = 1, len(rows) // size
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack_from(rows, middle * size)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return first + low - 1, self._decode(unpack_from(rows, (low - 1) * size))

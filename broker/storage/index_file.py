@@ -1,18 +1,14 @@
-"""A small file that is read through shared memory; the indexes stand on it.
+"""A small file of fixed-size entries; the indexes stand on it.
 
-While its segment is active the file is sparse and longer than its content. It is written with
-``pwrite``, not through the map, for two reasons. A store into a hole of a map on a full disk does
-not fail, it kills the process with SIGBUS. And the first store into each page makes the file system
-allocate its block on the spot, which takes ext4 milliseconds while every log waits; a write call is
-a microsecond, and the map sees the same pages.
+It is read with ``pread``, never through a map. A page of a map that cannot be read (a bad sector, a
+file that was cut behind our back) does not fail, it ends the process with SIGBUS, and a page that
+has to come from the disk holds up every thread that waits for the interpreter. A read says what is
+wrong, and costs a microsecond.
 
-Every write also fills the slot behind it with zeros. So the block of the next slot exists, and the
-closing entry of a time index never fails for want of space.
+While its segment is active the file is sparse and longer than its content. Every write also fills
+the slot behind it with zeros. So the block of the next slot exists, and the closing entry of a time
+index never fails for want of space.
 """
-
-import mmap
-from collections.abc import Callable
-from typing import TypeVar
 
 from seglog.broker.storage.errors import (
     ClosedFileError,
@@ -23,16 +19,14 @@ from seglog.broker.storage.errors import (
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
 from seglog.broker.storage.system_calls import SystemCalls
 
-T = TypeVar("T")
 
-
-class MappedFile:
+class IndexFile:
     """A file of fixed-size entries, opened on demand; one thread writes, any thread reads.
 
     Nothing is opened before the first use. ``entry_bytes`` is the size of a slot.
     """
 
-    __slots__ = ("_calls", "_descriptor", "_is_closed", "_map", "_size", "entry_bytes", "path")
+    __slots__ = ("_calls", "_descriptor", "_is_closed", "_size", "entry_bytes", "path")
 
     def __init__(
         self, calls: SystemCalls, pool: HandlePool, path: str, *, entry_bytes: int
@@ -41,12 +35,11 @@ class MappedFile:
         self.entry_bytes = entry_bytes
         self._calls = calls
         self._descriptor = Pooled(pool, lambda: calls.open(self.path), calls.close)
-        self._map = Pooled(pool, lambda: calls.map(self.path, self.size), mmap.mmap.close)
         self._size: int | None = None
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"MappedFile({self.path!r})"
+        return f"IndexFile({self.path!r})"
 
     @property
     def size(self) -> int:
@@ -70,34 +63,35 @@ class MappedFile:
             return False
         return True
 
-    def acquire(self) -> Handle[mmap.mmap]:
-        """The map (``value``), kept until ``unpin``; the file must not be empty.
+    def _acquire(self) -> Handle[int]:
+        if self._is_closed:
+            raise ClosedFileError("open", self.path)
+        try:
+            return self._descriptor.pin()
+        except OSError as error:
+            raise error_from_os("open", self.path, error) from error
+
+    def read(self, position: int, length: int) -> bytes:
+        """The bytes at ``position``, which lie inside the file.
 
         Raises:
             ClosedFileError: this object was closed.
-            FileError: it cannot be mapped.
+            CorruptIndexError: the file is shorter than it was.
+            FileError: it cannot be read.
         """
-        return self._pin("map", self._map.pin)
-
-    def _pin(self, operation: str, pin: Callable[[], Handle[T]]) -> Handle[T]:
-        if self._is_closed:
-            raise ClosedFileError(operation, self.path)
+        handle = self._acquire()
         try:
-            return pin()
+            content = self._calls.read(self.path, handle.value, length, position)
         except OSError as error:
-            raise error_from_os(operation, self.path, error) from error
-        except ValueError as error:  # what mmap says when the file is shorter than its map
-            raise CorruptIndexError(self.path, f"it cannot be mapped: {error}") from error
-
-    def read(self, position: int, length: int) -> bytes:
-        """A copy of some bytes; fewer at the end of the file."""
-        if position >= self.size:
-            return b""
-        handle = self.acquire()
-        try:
-            return handle.value[position : position + length]
+            raise error_from_os("read", self.path, error) from error
         finally:
             handle.unpin()
+        if len(content) < length:
+            raise CorruptIndexError(
+                self.path,
+                f"it ends at {position + len(content)} although its size was {self.size}",
+            )
+        return content
 
     def write(self, position: int, data: bytes) -> None:
         """Writes ``data``, which lies inside the file, and clears the slot behind it.
@@ -108,7 +102,7 @@ class MappedFile:
         """
         end = position + len(data)
         padded = data + bytes(min(self.entry_bytes, self.size - end))
-        handle = self._pin("open", self._descriptor.pin)
+        handle = self._acquire()
         try:
             written = self._calls.write(self.path, handle.value, padded, position)
         except OSError as error:
@@ -126,7 +120,6 @@ class MappedFile:
         """
         if size == self.size:
             return
-        self._map.drop()
         try:
             self._calls.truncate(self.path, size)
         except OSError as error:
@@ -139,7 +132,6 @@ class MappedFile:
         Raises:
             DiskFullError, FileError: it cannot be done.
         """
-        self._map.drop()
         self._descriptor.drop()
         try:
             self._calls.create(self.path, 0)
@@ -157,11 +149,10 @@ class MappedFile:
             raise error_from_os("open", self.path, error) from error
 
     def renamed(self, path: str) -> None:
-        """Takes note that the file has another name now; map and descriptor stay."""
+        """Takes note that the file has another name now; the descriptor stays."""
         self.path = path
 
     def close(self) -> None:
-        """Unmaps; the file object is of no further use. Idempotent."""
+        """Lets go of the descriptor; this object is of no further use. Idempotent."""
         self._is_closed = True
-        self._map.drop()
         self._descriptor.drop()
