@@ -6,10 +6,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from seglog.clients.errors import ConfigurationError
-from seglog.clients.spark.offset_maps import Offsets
-from seglog.clients.spark.planning import Planner, report_loss
+from seglog.clients.spark.planning import Extent, Planner, report_loss
 from seglog.clients.spark.range_reader import read_splits
-from seglog.clients.spark.source_options import SourceOptions
+from seglog.clients.spark.source_options import Bound, SourceOptions
 from seglog.clients.spark.splits import OffsetRange, RangeSplit, make_splits
 from seglog.protocol.types import TopicPartition
 
@@ -46,16 +45,15 @@ class SeglogBatchReader(DataSourceReader):
         planner = Planner(self.options)
         topics = planner.topics()
         partitions = planner.partitions(topics)
-        earliest, latest = planner.earliest(partitions), planner.latest(partitions)
+        extent = planner.extent(partitions)
         starting, ending = self.options.starting, self.options.ending
-        starts = planner.resolve(
-            starting, partitions, latest_if_none=self.options.latest_if_no_timestamp
-        )
-        ends = planner.resolve(ending, partitions, latest_if_none=True)
+        # The ends first: a start by time may then be behind them, and leaves nothing to read.
+        ends = extent.resolve(ending, latest_if_none=True)
+        starts = extent.resolve(starting, latest_if_none=self.options.latest_if_no_timestamp)
         ranges = []
         for partition in partitions:
-            begin = self._checked(partition, starts[partition], earliest, latest)
-            end = self._checked(partition, ends[partition], earliest, latest)
+            begin = self._bounded(starting, partition, starts[partition], extent)
+            end = self._bounded(ending, partition, ends[partition], extent)
             if begin > end and starting.offsets is not None and ending.offsets is not None:
                 raise ConfigurationError(
                     f"{partition}: endingOffsets {end} is before startingOffsets {begin}"
@@ -65,14 +63,15 @@ class SeglogBatchReader(DataSourceReader):
             ranges.append(OffsetRange(partition, begin, end, topic.topic_id, leader))
         return make_splits(self.restrict(ranges, planner), self.options)
 
-    def _checked(
-        self, partition: TopicPartition, wanted: int, earliest: Offsets, latest: Offsets
-    ) -> int:
-        """An offset within what there is; to want another is data loss."""
-        first, end = earliest[partition], latest[partition]
+    def _bounded(self, bound: Bound, partition: TopicPartition, wanted: int, extent: Extent) -> int:
+        """An offset within what there is; only one that the options name can be data loss."""
+        if bound.offsets is None or bound.offsets[partition] < 0:
+            return wanted
+        first, end = extent.earliest[partition], extent.latest[partition]
         if not first <= wanted <= end:
             report_loss(
-                f"{partition}: offset {wanted} was asked for, available are {first} to {end - 1}",
+                f"{partition}: {bound.option} {wanted} was asked for, available are offsets "
+                f"{first} to {end - 1}",
                 fail=self.options.fail_on_data_loss,
             )
         return max(first, min(wanted, end))

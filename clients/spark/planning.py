@@ -4,6 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 from typing import Final
 
 from seglog.clients.errors import ClientError, ConfigurationError, UnknownTopicOrPartitionError
@@ -121,42 +122,77 @@ class Planner:
             return {}
         return self.cluster.list_offsets(questions, self.options.isolation_level)
 
-    def resolve(
-        self, bound: Bound, partitions: list[TopicPartition], *, latest_if_none: bool
-    ) -> Offsets:
+    def extent(self, partitions: Iterable[TopicPartition]) -> "Extent":
+        """What there is in partitions, asked for once."""
+        return Extent(self, partitions)
+
+    def at_times(self, questions: Mapping[TopicPartition, int]) -> Offsets:
+        """The first offsets at or after a time in each partition, -1 where there is none."""
+        return self._ask(questions)
+
+
+class Extent:
+    """First and last offsets of partitions, each asked for when it is first needed, and once.
+
+    A batch that asked for an end twice would hold two answers against each other, of which the
+    later one is larger wherever somebody writes meanwhile.
+
+    Args:
+        planner: asks the cluster.
+        partitions: exactly those that are read.
+    """
+
+    def __init__(self, planner: Planner, partitions: Iterable[TopicPartition]) -> None:
+        self._planner = planner
+        self._partitions = list(partitions)
+
+    @cached_property
+    def earliest(self) -> Offsets:
+        """The first offset that there is in each partition."""
+        return self._planner.earliest(self._partitions)
+
+    @cached_property
+    def latest(self) -> Offsets:
+        """The offset behind the last record that may be read in each partition."""
+        return self._planner.latest(self._partitions)
+
+    def resolve(self, bound: Bound, *, latest_if_none: bool) -> Offsets:
         """Turn a bound into offsets.
 
         Args:
-            bound: from the options.
-            partitions: exactly those that are read; a map in the options must name them all.
+            bound: from the options; a map must name exactly the partitions.
             latest_if_none: what to do where no record is at or after a timestamp.
 
         Raises:
             ConfigurationError: a map names other partitions, or a timestamp finds nothing.
         """
         if bound.offsets is not None:
-            _check_exact(bound.option, bound.offsets, partitions)
-            special = {each: offset for each, offset in bound.offsets.items() if offset < 0}
-            return {**bound.offsets, **self._ask(special)}
+            _check_exact(bound.option, bound.offsets, self._partitions)
+            return {each: self._named(each, offset) for each, offset in bound.offsets.items()}
         if bound.timestamps is not None:
-            _check_exact(bound.option, bound.timestamps, partitions)
+            _check_exact(bound.option, bound.timestamps, self._partitions)
             return self._at_times(bound, bound.timestamps, latest_if_none=latest_if_none)
         if bound.timestamp_ms is not None:
-            questions = dict.fromkeys(partitions, bound.timestamp_ms)
+            questions = dict.fromkeys(self._partitions, bound.timestamp_ms)
             return self._at_times(bound, questions, latest_if_none=latest_if_none)
-        return self.earliest(partitions) if bound.word == "earliest" else self.latest(partitions)
+        return dict(self.earliest if bound.word == "earliest" else self.latest)
+
+    def _named(self, partition: TopicPartition, offset: int) -> int:
+        if offset >= 0:
+            return offset
+        return self.latest[partition] if offset == LATEST_TIMESTAMP else self.earliest[partition]
 
     def _at_times(
         self, bound: Bound, questions: Mapping[TopicPartition, int], *, latest_if_none: bool
     ) -> Offsets:
-        found = self._ask(questions)
+        found = self._planner.at_times(questions)
         without = [partition for partition, offset in found.items() if offset < 0]
         if without and not latest_if_none:
             raise ConfigurationError(
                 f"{bound.option}: no record at or after the given time in {describe(without)}; "
                 "startingOffsetsByTimestampStrategy=latest would begin at the end there"
             )
-        return {**found, **self.latest(without)}
+        return {**found, **{partition: self.latest[partition] for partition in without}}
 
 
 def _check_exact(

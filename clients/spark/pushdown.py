@@ -99,9 +99,12 @@ class Restriction:
     def _take_timestamp(self, condition: Filter, value: datetime) -> None:
         """Before the first record at or after a time, all are older; nothing holds behind it."""
         if isinstance(condition, (EqualTo, GreaterThan, GreaterThanOrEqual)):
-            # Rounded up, a time between two milliseconds would lose nothing either: stamps are
-            # whole ones.
-            self._timestamp_ms = max(self._timestamp_ms or 0, timestamp_of(value), 0)
+            # Rounded up, a time between two milliseconds loses nothing: stamps are whole ones. A
+            # broker is asked for no time before 1970, and -1 there means no timestamp, which Spark
+            # reads as one just before 1970: such filters say nothing about offsets.
+            timestamp_ms = timestamp_of(value)
+            if timestamp_ms >= 0:
+                self._timestamp_ms = max(self._timestamp_ms or 0, timestamp_ms)
 
     def apply(self, ranges: list[OffsetRange], planner: Planner) -> list[OffsetRange]:
         """What is left of the ranges."""

@@ -29,7 +29,8 @@ def limited_ends(start: Mapping[TopicPartition, int], end: Offsets, limit: int) 
     total = sum(rest.values())
     remainders: list[tuple[int, TopicPartition]] = []
     for partition, count in rest.items():
-        whole, remainder = divmod(to_share * count, total)
+        # One offset in each of more partitions than the limit: then there is no rest to share.
+        whole, remainder = divmod(to_share * count, max(1, total))
         shares[partition] += whole
         remainders.append((-remainder, partition))
     left = max(limit, len(shares)) - sum(shares.values())

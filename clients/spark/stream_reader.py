@@ -87,11 +87,8 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             starting = self.options.starting
             topics = self.planner.topics()
-            offsets = self.planner.resolve(
-                starting,
-                self.planner.partitions(topics),
-                latest_if_none=self.options.latest_if_no_timestamp,
-            )
+            extent = self.planner.extent(self.planner.partitions(topics))
+            offsets = extent.resolve(starting, latest_if_none=self.options.latest_if_no_timestamp)
             is_lasting = starting.word == "earliest" or (
                 starting.offsets is not None and -1 not in starting.offsets.values()
             )

@@ -38,6 +38,14 @@ def test_a_limit_is_broken_or_starves_a_partition(
     assert set(found) == set(available)
 
 
+@pytest.mark.parametrize("limit", [1, 5, 9, 10, 11])
+def test_each_partition_with_one_record_gets_it_below_any_limit(limit: int) -> None:
+    """P2: ten partitions of one record each, beside an empty one."""
+    start = {TopicPartition("t", number): 0 for number in range(11)}
+    end = {partition: int(partition.partition < 10) for partition in start}
+    assert limited_ends(start, end, limit) == end
+
+
 @pytest.mark.parametrize("limit", [1, 5, 100])
 def test_small_partitions_are_read_after_the_large_one(limit: int) -> None:
     """C068: ten partitions, one with 1000 records, nine with 10."""
