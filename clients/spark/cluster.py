@@ -60,10 +60,19 @@ class Cluster:
     Args:
         servers: of whom one must answer.
         options: how long to wait and retry.
+        creates_topics: as a producer does, let the broker create the topics that are asked about,
+            where its settings allow that.
     """
 
-    def __init__(self, servers: Sequence[Address], options: ConnectionOptions) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Address],
+        options: ConnectionOptions,
+        *,
+        creates_topics: bool = False,
+    ) -> None:
         self.options = options
+        self._creates_topics = creates_topics
         self._servers = list(servers)
         self._timeout_s = options.request_timeout_ms / 1000
         self._topics: dict[str, Topic] = {}
@@ -149,7 +158,9 @@ class Cluster:
         return found
 
     def _metadata(self, names: list[str] | None) -> MetadataResponse:
-        response: MetadataResponse = self.ask_any(MetadataRequest(names))
+        response: MetadataResponse = self.ask_any(
+            MetadataRequest(names, allow_auto_topic_creation=self._creates_topics)
+        )
         if response.error is not ErrorCode.NONE:
             raise broker_error(response.error, None, "metadata")
         self.cluster_id = response.cluster_id

@@ -1,17 +1,18 @@
 """What the broker remembers of the sink: the last micro-batch that each application committed.
 
 A compacted topic holds one record for each application: its key says which, its value is JSON with
-the number of the micro-batch. It is written by the driver once a micro-batch is wholly stored, with
-all replicas and the disk acknowledging, and read by the tasks of the next one. Numbers only grow,
-so whoever reads a record of before its compaction loses nothing.
+the number of the micro-batch, how many rows and bytes it had, and the ids of the topics that hold
+it. The driver writes it once a micro-batch is wholly stored, with all replicas and the disk
+acknowledging, and the tasks of the next one read it. Numbers only grow, so a reader that sees a
+record of before its compaction loses nothing.
 """
 
-import json
 import time
 from typing import Final
 
 from seglog.clients.errors import OffsetOutOfRangeError, broker_error
 from seglog.clients.spark.cluster import Cluster
+from seglog.clients.spark.finished_batches import FinishedBatch
 from seglog.protocol.api import (
     CreateTopicsRequest,
     FetchPartition,
@@ -48,11 +49,10 @@ def create_commits_topic(cluster: Cluster) -> None:
         raise broker_error(result.error, result.error_message, COMMITS_TOPIC)
 
 
-def write_commit(cluster: Cluster, application: str, batch_id: int) -> None:
-    """Remember that an application has committed a micro-batch; returns once that is on disk."""
+def write_commit(cluster: Cluster, application: str, finished: FinishedBatch) -> None:
+    """Remember that an application has finished a micro-batch; returns once that is on disk."""
     now_ms = time.time_ns() // 1_000_000
-    value = json.dumps({"batch": batch_id}).encode()
-    records = build_batch([(now_ms, application.encode(), value, ())])
+    records = build_batch([(now_ms, application.encode(), finished.encode(), ())])
     request = ProduceRequest(
         int(Acks.ALL),
         cluster.options.request_timeout_ms,
@@ -79,19 +79,19 @@ class CommitsReader:
         self._cluster = cluster
         self._topic_id = b""
         self._position = 0
-        self._last: dict[str, int] = {}
+        self._last: dict[str, FinishedBatch] = {}
 
-    def last_committed(self, application: str) -> int:
-        """The last micro-batch that an application has committed, -1 if there is none."""
+    def last_finished(self, application: str) -> FinishedBatch | None:
+        """The last micro-batch that an application has finished, None if there is none."""
         self._cluster.forget(COMMITS_TOPIC)
         topic = self._cluster.topics([COMMITS_TOPIC]).get(COMMITS_TOPIC)
         if topic is None:
-            return -1
+            return None
         if topic.topic_id != self._topic_id:
             self._topic_id, self._position, self._last = topic.topic_id, 0, {}
         while self._cluster.retry(self._read_on):
             pass
-        return self._last.get(application, -1)
+        return self._last.get(application)
 
     def _read_on(self) -> bool:
         """Read one answer; whether there may be more."""
@@ -120,7 +120,9 @@ class CommitsReader:
                 for record in batch.records(from_offset=self._position):
                     if record.key is not None and record.value is not None:
                         application = record.key.decode()
-                        number = int(json.loads(record.value)["batch"])
-                        self._last[application] = max(number, self._last.get(application, -1))
+                        finished = FinishedBatch.decode(record.value)
+                        known = self._last.get(application)
+                        if known is None or finished.number >= known.number:
+                            self._last[application] = finished
                 self._position = max(self._position, batch.header.next_offset)
         return self._position > before

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seglog.clients.errors import InvalidRecordError
+from seglog.clients.spark.finished_batches import Tally
 from seglog.clients.spark.sink_numbering import Numbering
 from seglog.clients.spark.sink_options import SinkColumns, SinkOptions
 from seglog.protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader
@@ -53,12 +54,27 @@ def rows_by_topic(
     names = rows.column(columns.topic)
     if names.null_count:
         raise InvalidRecordError("a row has a null topic, and there is no option 'topic'")
-    distinct = names.unique().to_pylist()
+    try:
+        distinct = names.unique().to_pylist()
+    except UnicodeDecodeError as error:
+        raise InvalidRecordError(f"a row has a topic that is no UTF-8: {error.object!r}") from error
     for name in distinct:
+        if not name:
+            raise InvalidRecordError("a row has an empty topic, and there is no option 'topic'")
         if len(distinct) == 1:
             yield name, rows
         else:
             yield name, rows.filter(pc.call_function("equal", [names, pa.scalar(name)]))
+
+
+def tally_of(rows: pa.RecordBatch, columns: SinkColumns) -> Tally:
+    """How many rows there are, and how many bytes their keys and values have."""
+    size = 0
+    for index in (columns.key, columns.value):
+        if index is not None:
+            lengths = pc.call_function("binary_length", [rows.column(index)])
+            size += pc.call_function("sum", [lengths]).as_py() or 0
+    return Tally(rows.num_rows, size)
 
 
 def encode_rows(
@@ -114,7 +130,13 @@ def encode_rows(
             yield wave
             groups = rest
     except ValueError as error:
-        raise InvalidRecordError(f"topic {topic}: {error}") from error
+        row = source.row_with_keyless_header()
+        if row is None:
+            raise InvalidRecordError(f"topic {topic}: {error}") from error
+        raise InvalidRecordError(
+            f"topic {topic}: row {row} of {rows.num_rows} has a header without a key: give it one, "
+            "or filter it out of the column headers"
+        ) from error
 
 
 class _Columns:
@@ -132,7 +154,17 @@ class _Columns:
         if timestamps is not None and timestamps.type.unit != "us":
             timestamps = timestamps.cast(pa.timestamp("us", tz=timestamps.type.tz))
         self._timestamps = _numbers(timestamps)
-        self._headers = _headers(find(columns.headers))
+        self._header_column = find(columns.headers)
+        self._headers = _headers(self._header_column)
+
+    def row_with_keyless_header(self) -> int | None:
+        """The first row that has a header whose key is null."""
+        if self._header_column is None:
+            return None
+        for row, pairs in enumerate(self._header_column.to_pylist()):
+            if any(pair is None or pair["key"] is None for pair in pairs or ()):
+                return row
+        return None
 
     def encode(
         self, order: bytearray, first: int, end: int, options: SinkOptions, now_ms: int

@@ -2,27 +2,28 @@
 
 A micro-batch is written in two steps. Tasks store rows and say so in their message; the driver,
 once all have, notes the number of the micro-batch for the application (``sink_commits``). A task
-that finds its micro-batch noted writes nothing. Exactly-once needs no other shape: with
-transactions, ``RowWriter`` stages under the transaction of its attempt, its message names that,
-and the note and the decision about all transactions become one step.
+that finds its micro-batch noted writes nothing to the topics that hold it. Exactly-once needs no
+other shape: with transactions, ``RowWriter`` stages under the transaction of its attempt, its
+message names that, and the note and the decision about all transactions become one step.
 """
 
 import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import cache, partial, reduce
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from seglog.clients.spark.cluster import Cluster
+from seglog.clients.spark.finished_batches import FinishedBatch, Tally, check_order, check_same
 from seglog.clients.spark.planning import LOG
 from seglog.clients.spark.produce_pipeline import ProducePipeline
 from seglog.clients.spark.sink_commits import CommitsReader, create_commits_topic, write_commit
-from seglog.clients.spark.sink_encoding import encode_rows, rows_by_topic
+from seglog.clients.spark.sink_encoding import encode_rows, rows_by_topic, tally_of
 from seglog.clients.spark.sink_options import SinkColumns, SinkOptions
 
 
@@ -39,14 +40,18 @@ class WrittenRows(WriterCommitMessage):
     """What a task has done.
 
     Attributes:
-        micro_batch: to be noted by the driver; None for a write that is remembered by nobody.
-        rows: how many it has stored.
-        is_skipped: they were committed before, so none was stored.
+        micro_batch: to be noted by the driver; None for a write that nobody remembers.
+        tally: of the rows that Spark gave to it.
+        rows: how many of them it has stored; the others were stored before.
+        topics: the id, in hexadecimal, of each topic that has the rows now.
+        is_repeated: the micro-batch is the one that was finished last.
     """
 
     micro_batch: MicroBatch | None
+    tally: Tally
     rows: int
-    is_skipped: bool
+    topics: dict[str, str] = field(default_factory=dict)
+    is_repeated: bool = False
 
 
 class RowWriter:
@@ -67,48 +72,68 @@ class RowWriter:
         """Store all rows; returns once they are acknowledged.
 
         Raises:
+            CheckpointError: the micro-batch is none that can follow what is stored.
             InvalidRecordError: a row that cannot be a record.
             BrokerError: a broker refused.
             ClientError: a broker was away for too long.
         """
-        if micro_batch is not None and _is_committed(self._options, micro_batch):
-            for _ in batches:
-                pass  # Spark expects that a task takes its rows.
-            LOG.warning("%s was committed before and is not written again", micro_batch)
-            return WrittenRows(micro_batch, 0, True)
-        cluster = Cluster(self._options.servers, self._options.connection)
+        last = self._repeated(micro_batch)
+        held = {} if last is None else last.topics
+        tally, stored = Tally(0, 0), 0
+        topics: dict[str, str] = {}
+        cluster = Cluster(self._options.servers, self._options.connection, creates_topics=True)
         pipeline = ProducePipeline(cluster, self._options)
-        rows = 0
         # Rows without a key go to one partition for each record batch, begun anywhere, so that
         # tasks do not all fill the same one.
         turns = itertools.count(int.from_bytes(os.urandom(4), "big"))
         try:
             for batch in batches:
-                rows += batch.num_rows
-                self._send(batch, cluster, pipeline, next(turns))
+                tally = tally.plus(tally_of(batch, self._columns))
+                turn, now_ms = next(turns), time.time_ns() // 1_000_000
+                for name, rows in rows_by_topic(batch, self._columns, self._options):
+                    topic = cluster.retry(partial(cluster.topic, name))
+                    topics[name] = topic.topic_id.hex()
+                    if held.get(name) == topics[name]:
+                        continue
+                    stored += rows.num_rows
+                    self._send(name, rows, len(topic.leaders), turn, now_ms, pipeline)
             pipeline.finish()
         finally:
             pipeline.close()
-        return WrittenRows(micro_batch, rows, False)
+        return WrittenRows(micro_batch, tally, stored, topics, last is not None)
+
+    def _repeated(self, micro_batch: MicroBatch | None) -> FinishedBatch | None:
+        """What was noted of this very micro-batch, if it is the one that was finished last."""
+        last = None if micro_batch is None else _last_finished(self._options, micro_batch)
+        if micro_batch is None or last is None:
+            return None
+        check_order(micro_batch.application, micro_batch.number, self._options.topic, last)
+        if micro_batch.number > last.number:
+            return None
+        LOG.warning("%s was finished before and is not written again", micro_batch)
+        return last
 
     def _send(
-        self, batch: pa.RecordBatch, cluster: Cluster, pipeline: ProducePipeline, turn: int
+        self,
+        topic: str,
+        rows: pa.RecordBatch,
+        partitions: int,
+        turn: int,
+        now_ms: int,
+        pipeline: ProducePipeline,
     ) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        for topic, rows in rows_by_topic(batch, self._columns, self._options):
-            count = len(cluster.retry(partial(cluster.topic, topic)).leaders)
-            waves = encode_rows(
-                topic,
-                rows,
-                self._columns,
-                self._options,
-                count,
-                turn % count,
-                now_ms,
-                pipeline.numbering(),
-            )
-            for wave in waves:
-                pipeline.send(wave)
+        waves = encode_rows(
+            topic,
+            rows,
+            self._columns,
+            self._options,
+            partitions,
+            turn % partitions,
+            now_ms,
+            pipeline.numbering(),
+        )
+        for wave in waves:
+            pipeline.send(wave)
 
 
 class SeglogBatchWriter(DataSourceArrowWriter):
@@ -151,14 +176,30 @@ def current_micro_batch(options: SinkOptions) -> MicroBatch | None:
 
 
 def note_commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Remember durably that a micro-batch is wholly stored."""
+    """Remember durably that a micro-batch is wholly stored.
+
+    Raises:
+        CheckpointError: it was not written, having the number of one that was finished before,
+            but it has other rows than that.
+    """
     written = [message for message in messages if isinstance(message, WrittenRows)]
-    to_note = {each.micro_batch for each in written if each.micro_batch and not each.is_skipped}
-    if to_note:
-        cluster = Cluster(options.servers, options.connection)
-        create_commits_topic(cluster)
-        for micro_batch in to_note:
-            write_commit(cluster, micro_batch.application, micro_batch.number)
+    micro_batches = {each.micro_batch for each in written if each.micro_batch is not None}
+    for micro_batch in micro_batches:
+        mine = [each for each in written if each.micro_batch == micro_batch]
+        finished = FinishedBatch(
+            micro_batch.number,
+            reduce(Tally.plus, (each.tally for each in mine)),
+            {name: topic_id for each in mine for name, topic_id in each.topics.items()},
+        )
+        last = None
+        if any(each.is_repeated for each in mine):
+            last = _last_finished(options, micro_batch)
+        if last is not None:
+            check_same(micro_batch.application, micro_batch.number, finished.tally, last)
+        if finished != last:
+            cluster = Cluster(options.servers, options.connection)
+            create_commits_topic(cluster)
+            write_commit(cluster, micro_batch.application, finished)
 
 
 def warn_of_rest(messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -168,9 +209,8 @@ def warn_of_rest(messages: Sequence[WriterCommitMessage | None]) -> None:
         LOG.warning("a write failed as a whole, but %d of its rows are stored", rows)
 
 
-def _is_committed(options: SinkOptions, micro_batch: MicroBatch) -> bool:
-    reader = _commits_reader(options, os.getpid())
-    return micro_batch.number <= reader.last_committed(micro_batch.application)
+def _last_finished(options: SinkOptions, micro_batch: MicroBatch) -> FinishedBatch | None:
+    return _commits_reader(options, os.getpid()).last_finished(micro_batch.application)
 
 
 @cache

@@ -1,5 +1,6 @@
 """The sink on a real session: what is written, what is refused, and what is not written again."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from seglog.clients import Admin, ConfigurationError
 from seglog.clients.config import parse_addresses
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection_options import ConnectionOptions
+from seglog.clients.spark.finished_batches import FinishedBatch, Tally
 from seglog.clients.spark.sink_commits import (
     COMMITS_TOPIC,
     CommitsReader,
@@ -106,13 +108,15 @@ def test_columns_are_not_taken_as_they_are(
         ("SELECT 'k' AS key", {"topic": "t"}, "no column 'value'"),
         ("SELECT 1 AS value", {"topic": "t"}, "value is int"),
         ("SELECT 'v' AS value, CAST(NULL AS STRING) AS topic", {}, "null topic"),
+        ("SELECT 'v' AS value, '' AS topic", {}, "empty topic"),
+        ("SELECT 'v' AS value, CAST(X'ff41' AS STRING) AS topic", {}, "no UTF-8"),
         ("SELECT 'v' AS value, 9 AS partition", {"topic": "TOPIC"}, "partition 9, there are 1"),
         ("SELECT 'v' AS value", {"topic": "missing-topic"}, "missing-topic"),
         ("SELECT 'v' AS value", {"topic": "TOPIC", "compresion": "zstd"}, "did you mean"),
         (
             "SELECT 'v' AS value, array(struct(string(NULL) AS key, X'00' AS value)) AS headers",
             {"topic": "TOPIC"},
-            "header without a key",
+            "row 0 of 1 has a header without a key: give it one",
         ),
         ("SELECT repeat('v', 3000000) AS value", {"topic": "TOPIC"}, "(?i)too.large|exceed|bytes"),
     ],
@@ -165,6 +169,78 @@ def test_a_committed_batch_is_written_again(
     assert values_of(broker.address, target) == list(range(310))
 
 
+def forget_batches(folder: Path, first: int) -> None:
+    """As if a checkpoint had lost its end: what is noted of micro-batches from one on is gone."""
+    for part in ("offsets", "commits"):
+        for path in (folder / "checkpoint" / part).iterdir():
+            if int(path.name.strip(".").removesuffix(".crc")) >= first:
+                path.unlink()
+
+
+def test_a_checkpoint_that_was_set_back_is_an_error_until_another_name_is_given(
+    spark: Any, broker: RunningBroker, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """P4: neither are its new rows left out without a word, nor those of the last micro-batch."""
+    source, target = new_topic(), new_topic()
+    fill(broker.address, source, range(300))
+    copy_stream(spark, broker.address, source, target, tmp_path)
+    forget_batches(tmp_path, 2)
+    fill(broker.address, source, range(300, 350))
+
+    def go_on(limit: int, **options: Any) -> None:
+        stream = read_stream(spark, broker.address, source, maxOffsetsPerTrigger=limit)
+        writer = stream.drop("topic").writeStream.format("seglog").options(**options)
+        writer = writer.option("bootstrap.servers", broker.address).option("topic", target)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        assert writer.trigger(availableNow=True).start().awaitTermination(100)
+
+    with pytest.raises(Exception, match=r"(?s)came again with 150 rows.*finished it with 100"):
+        go_on(1000)
+    forget_batches(tmp_path, 1)
+    with pytest.raises(Exception, match=r"(?s)set back.*applicationId"):
+        go_on(1000)
+    assert values_of(broker.address, target) == list(range(300))
+    go_on(1000, applicationId="again")
+    assert values_of(broker.address, target) == sorted([*range(350), *range(100, 300)])
+
+
+def test_a_copied_checkpoint_writes_its_own_topic_or_is_an_error(
+    spark: Any, broker: RunningBroker, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """P4: the original went on; what it finished is not in the topic of the copy."""
+    source, target, other = new_topic(), new_topic(), new_topic()
+    fill(broker.address, source, range(100))
+    copy_stream(spark, broker.address, source, target, tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    fill(broker.address, source, range(100, 200))
+    copy_stream(spark, broker.address, source, target, tmp_path / "one")
+    with pytest.raises(Exception, match=r"(?s)is a copy.*applicationId"):
+        copy_stream(spark, broker.address, source, other, tmp_path / "two")
+    assert values_of(broker.address, other) == []
+    copy_stream(spark, broker.address, source, other, tmp_path / "two", applicationId="copy")
+    assert values_of(broker.address, other) == list(range(100, 200))
+
+
+def test_a_replayed_micro_batch_is_written_to_a_topic_that_was_made_anew(
+    spark: Any,
+    broker: RunningBroker,
+    admin: Admin,
+    new_topic: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """P4: what was finished went with the topic of before."""
+    source, target = new_topic(), new_topic()
+    fill(broker.address, source, range(50))
+    copy_stream(spark, broker.address, source, target, tmp_path)
+    admin.delete_topic(target)
+    admin.create_topic(target, partitions=1)
+    undo_last_commit(tmp_path)
+    for _ in range(2):
+        copy_stream(spark, broker.address, source, target, tmp_path)
+        assert values_of(broker.address, target) == list(range(50))
+        undo_last_commit(tmp_path)
+
+
 def test_a_new_checkpoint_is_taken_for_the_old_one(
     spark: Any, broker: RunningBroker, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -197,29 +273,34 @@ def test_writes_of_one_micro_batch_are_mixed_up(
     assert values_of(broker.address, second) == list(range(50))
 
 
+def finished(number: int) -> FinishedBatch:
+    return FinishedBatch(number, Tally(number, 2 * number), {"t": "id"})
+
+
 def test_what_is_committed_is_forgotten_by_a_restart_or_a_compaction(tmp_path: Path) -> None:
     with running_broker(folder=tmp_path) as own, Admin(own.address) as admin:
         cluster = Cluster(parse_addresses(own.address), ConnectionOptions(retry_timeout_ms=10_000))
         reader = CommitsReader(cluster)
-        assert reader.last_committed("a") == -1
+        assert reader.last_finished("a") is None
         create_commits_topic(cluster)
         create_commits_topic(cluster)
         for number in range(30):
-            write_commit(cluster, "a", number)
-            write_commit(cluster, "b", 2 * number)
-        assert (reader.last_committed("a"), reader.last_committed("b")) == (29, 58)
+            write_commit(cluster, "a", finished(number))
+            write_commit(cluster, "b", finished(2 * number))
+        assert reader.last_finished("a") == finished(29)
+        assert reader.last_finished("b") == finished(58)
         configs = admin.describe_configs("topic", COMMITS_TOPIC)
         assert configs["flush.messages"].value == "1"
         assert configs["cleanup.policy"].value == "compact"
         own.kill()
         own.start()
-        write_commit(cluster, "b", 60)
+        write_commit(cluster, "b", finished(60))
         admin.roll(COMMITS_TOPIC)
         admin.clean(COMMITS_TOPIC, wait=True)
         for each in (reader, CommitsReader(cluster)):
-            assert each.last_committed("a") == 29
-            assert each.last_committed("b") == 60
-            assert each.last_committed("c") == -1
+            assert each.last_finished("a") == finished(29)
+            assert each.last_finished("b") == finished(60)
+            assert each.last_finished("c") is None
 
 
 def test_the_topic_of_commits_is_read_by_a_pattern(
@@ -227,7 +308,7 @@ def test_the_topic_of_commits_is_read_by_a_pattern(
 ) -> None:
     cluster = Cluster(parse_addresses(broker.address), ConnectionOptions())
     create_commits_topic(cluster)
-    write_commit(cluster, "somebody", 1)
+    write_commit(cluster, "somebody", finished(1))
     topic = new_topic()
     fill(broker.address, topic, range(3))
     reader = spark.read.format("seglog").option("bootstrap.servers", broker.address)
