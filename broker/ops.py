@@ -193,7 +193,15 @@ def _deletion_families(housekeeping: LogHousekeeping) -> list[Family]:
     for reason, count in housekeeping.deleted_segments.items():
         segments.add(count, reason)
         size.add(housekeeping.deleted_bytes[reason], reason)
-    return [segments, size]
+    held = gauge(
+        "seglog_retention_held",
+        "1 where records ahead of the clock keep a partition from its rule of age.",
+        "topic",
+        "partition",
+    )
+    for topic, partition in housekeeping.held_by_future:
+        held.add(1, topic, str(partition))
+    return [segments, size, held]
 
 
 def _log_dirs(services: Services) -> list[LogDirFigures]:

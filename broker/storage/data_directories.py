@@ -4,11 +4,13 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log_dir_scan import check_is_data_directory
 from seglog.broker.storage.meta_properties import MetaProperties
 from seglog.broker.storage.node_identity import (
     ConfiguredIdentity,
@@ -84,12 +86,16 @@ class DataDirectories:
 
         Raises:
             LockedError: another broker has one of them; no lock is kept, no file was changed.
+            NoDataDirectoryError: one is full of something else; nothing was left in it.
             NoUsableDirectoryError: none can be used.
             ConfigError: two of them are the same one.
         """
         self._check_distinct()
         try:
             for log_dir in self._all:
+                look = partial(check_is_data_directory, self._file_system, log_dir.path)
+                self.attempt(log_dir, look)
+            for log_dir in self.online:
                 self.attempt(log_dir, log_dir.lock)
             self.check_any_online()
         except StorageError:

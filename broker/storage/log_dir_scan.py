@@ -6,19 +6,57 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from seglog.broker.storage.catalog_file import CATALOG_COPY, CATALOG_FILE
 from seglog.broker.storage.errors import InvalidDirectoryNameError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
+    CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
     SKIPPED_DIRECTORIES,
     DirectoryState,
     parse_partition_directory,
+    parse_segment_file_name,
 )
 from seglog.broker.storage.log_dir import LogDir
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_NOT_OURS: Final = frozenset({"lost+found"})
+_LOST_AND_FOUND: Final = "lost+found"
+_NOT_OURS: Final = frozenset(
+    {
+        _LOST_AND_FOUND,
+        "System Volume Information",
+        "#recycle",
+        "#snapshot",
+        "$RECYCLE.BIN",
+        "@eaDir",
+    }
+)
+"""Folders that systems and appliances make in an empty disk of theirs."""
+_OUR_FILES: Final = frozenset(
+    {
+        META_PROPERTIES,
+        CATALOG_FILE,
+        CATALOG_COPY,
+        CLEAN_SHUTDOWN_MARKER,
+        RECOVERY_POINT_CHECKPOINT,
+        LOG_START_OFFSET_CHECKPOINT,
+        REPLICATION_OFFSET_CHECKPOINT,
+        CLEANER_OFFSET_CHECKPOINT,
+        *SKIPPED_DIRECTORIES,
+    }
+)
+
+
+class NoDataDirectoryError(StorageError):
+    """A folder that is full of something else, and was surely not meant."""
 
 
 class DuplicatePartitionError(StorageError):
@@ -42,18 +80,66 @@ class LogDirScan:
     unreachable: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
-    """List the folders of a data directory.
+def check_is_data_directory(file_system: FileSystem, path: str) -> None:
+    """Make sure, before anything is written, that a folder is a data directory or may become one.
+
+    It may if nothing is in it but files, folders of the system and those named like partitions.
 
     Raises:
-        InvalidDirectoryNameError: a folder is not one of ours. It is not passed over, since it may
-            be a partition whose name was damaged, or the directory may be the wrong one.
+        NoDataDirectoryError: it holds folders of others, and nothing of a broker.
+        FileError: it cannot be read.
+    """
+    if not file_system.exists(path) or file_system.exists(f"{path}/{META_PROPERTIES}"):
+        return
+    names = file_system.list_directory(path)
+    if not _OUR_FILES.isdisjoint(names):
+        return
+    foreign: list[str] = []
+    for name in names:
+        if name in _NOT_OURS or name.startswith(".") or not os.path.isdir(f"{path}/{name}"):
+            continue
+        if not _is_named_like_a_partition(name):
+            foreign.append(name)
+        elif holds_a_log(file_system, f"{path}/{name}"):
+            return
+    if foreign:
+        raise NoDataDirectoryError(
+            f"{path} is no data directory: it holds {foreign[0]!r} ({len(foreign)} such folders)"
+            f" and nothing of a broker; if it is to be one, make an empty {path}/{META_PROPERTIES}"
+        )
+
+
+def holds_a_log(file_system: FileSystem, path: str) -> bool:
+    """Whether a folder has files of a partition in it.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    return any(
+        name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
+        or parse_segment_file_name(name) is not None
+        for name in file_system.list_directory(path)
+    )
+
+
+def _is_named_like_a_partition(name: str) -> bool:
+    try:
+        parse_partition_directory(name)
+    except InvalidDirectoryNameError:
+        return False
+    return True
+
+
+def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
+    """List the folders of a data directory; those that are not ours are named in a warning.
+
+    Raises:
         FileError: the directory cannot be read.
     """
     scan = LogDirScan(log_dir)
     for name in file_system.list_directory(log_dir.path):
         path = f"{log_dir.path}/{name}"
-        if name in SKIPPED_DIRECTORIES or name in _NOT_OURS:
+        if name in SKIPPED_DIRECTORIES:
             continue
         is_broken_link = os.path.islink(path) and not os.path.exists(path)
         if not os.path.isdir(path) and not is_broken_link:
@@ -61,11 +147,11 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
         try:
             found = parse_partition_directory(name)
         except InvalidDirectoryNameError as error:
-            if name.startswith(".") or is_broken_link:
+            if name.startswith(".") or name == _LOST_AND_FOUND or is_broken_link:
                 continue  # the trash of a desktop, snapshots of a file system
-            raise InvalidDirectoryNameError(
-                name, f"{error.reason}; move {path} out of the data directory {log_dir.path}"
-            ) from error
+            # Perhaps a partition whose name was damaged: somebody has to hear of it.
+            logger.warning("event=foreign-folder-ignored path=%s reason=%r", path, error.reason)
+            continue
         if is_broken_link and found.state is DirectoryState.LIVE:
             scan.unreachable[found.topic_partition] = name
         elif found.state is DirectoryState.LIVE:

@@ -60,6 +60,7 @@ class LogHousekeeping:
     ) -> None:
         self.deleted_segments: Counter[str] = Counter()
         self.deleted_bytes: Counter[str] = Counter()
+        self._held: set[TopicPartition] = set()
         self._file_system = file_system
         self._directories = directories
         self._registry = registry
@@ -77,6 +78,11 @@ class LogHousekeeping:
         failures, self._failures = self._failures, []
         return failures
 
+    @property
+    def held_by_future(self) -> list[TopicPartition]:
+        """Partitions whose rule of age waits for records that are ahead of the clock."""
+        return sorted(each for each in self._held if self._registry.get(each) is not None)
+
     # ---- retention
 
     def run_retention(
@@ -88,19 +94,27 @@ class LogHousekeeping:
             only: the topics to look at, None for all; the rules of directories only count for all.
         """
         topics = self._registry.topics() if only is None else only
-        plan = RetentionPlan()
+        plan = RetentionPlan(now_ms)
         for topic in topics:
             logs = self._registry.of_topic(topic)
             if not logs:
                 continue
-            plan.add_own_rules(logs, now_ms)
+            plan.add_own_rules(logs)
             limit_bytes = logs[0].config.retention_bytes_total
+            self._note_held(plan, logs)
             if limit_bytes >= 0:
                 plan.add_total_limit(logs, limit_bytes)
         if only is None and is_guarded(self._config):
             for log_dir in self._directories.online:
                 self._plan_guard(plan, log_dir, now_ms, dry_run=dry_run)
         return plan.findings() if dry_run else self._carry_out(plan, now_ms)
+
+    def _note_held(self, plan: RetentionPlan, logs: Collection[Log]) -> None:
+        for log in logs:
+            if log in plan.held:
+                self._held.add(log.topic_partition)
+            else:
+                self._held.discard(log.topic_partition)
 
     def check_disk_guard(self, now_ms: int) -> list[RetentionFinding]:
         """Make room in directories that hold too much, or have them refuse writes.
@@ -111,7 +125,7 @@ class LogHousekeeping:
             for log_dir in self._directories.online:
                 log_dir.refuses_writes = None
             return []
-        plan = RetentionPlan()
+        plan = RetentionPlan(now_ms)
         for log_dir in self._directories.online:
             self._plan_guard(plan, log_dir, now_ms, dry_run=False)
         return self._carry_out(plan, now_ms)

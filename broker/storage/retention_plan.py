@@ -1,7 +1,9 @@
 """What retention deletes over many logs: the plan of one pass, made before anything is changed.
 
 On top of the rules of each log (``retention``) there are two that look at several logs at once, and
-take the oldest segments, by largest timestamp, wherever they lie:
+take the oldest segments, by largest timestamp, wherever they lie. A timestamp far ahead of the
+clock tells no age: there the time when the file was last written counts, so that records from the
+future are not spared at the cost of all others.
 
 * ``retention.bytes.total``: the bytes of a topic over all its partitions;
 * the disk guard: the bytes of a data directory, or the free space of its file system.
@@ -20,6 +22,8 @@ from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.types import NO_TIMESTAMP, TopicPartition
 
 TOTAL_REASON: Final = "retention.bytes.total"
+AHEAD_MS: Final = 3_600_000
+"""By so much the clocks of clients may differ; what is further ahead tells no age."""
 
 
 class RetentionFinding(NamedTuple):
@@ -48,13 +52,19 @@ class PlannedDeletion(NamedTuple):
 class RetentionPlan:
     """The segments that go in one pass; of each log a run of its oldest ones.
 
+    Args:
+        now_ms: wall clock.
+
     Attributes:
         failures: logs whose files could not be read, with the error; they keep everything.
+        held: logs that a timestamp ahead of the clock keeps from their rule of age.
     """
 
-    def __init__(self) -> None:
-        self._by_log: dict[Log, list[PlannedDeletion]] = {}
+    def __init__(self, now_ms: int) -> None:
         self.failures: dict[Log, StorageError] = {}
+        self.held: set[Log] = set()
+        self._now_ms = now_ms
+        self._by_log: dict[Log, list[PlannedDeletion]] = {}
 
     def __len__(self) -> int:
         return sum(len(planned) for planned in self._by_log.values())
@@ -73,11 +83,14 @@ class RetentionPlan:
         """How much of a log goes."""
         return sum(deletion.segment.size_bytes for deletion in self._by_log.get(log, ()))
 
-    def add_own_rules(self, logs: Iterable[Log], now_ms: int) -> None:
+    def add_own_rules(self, logs: Iterable[Log]) -> None:
         """Plan what the rules of each log by itself say."""
+        now_ms = self._now_ms
         for log in logs:
             try:
                 found = log.deletable_segments(now_ms) if may_have_deletable(log, now_ms) else []
+                if not found and is_held_by_the_future(log, now_ms):
+                    self.held.add(log)
             except StorageError as error:
                 self.failures[log] = error
                 continue
@@ -134,7 +147,7 @@ class RetentionPlan:
                 return
             deletion = PlannedDeletion(log, segment, reason)
             try:
-                largest_timestamp_ms = segment.largest_timestamp_ms
+                largest_timestamp_ms = self._timestamp_of(segment)
             except MissingFileError:
                 largest_timestamp_ms = NO_TIMESTAMP  # it counts, and holds nothing any more
             except StorageError as error:
@@ -142,6 +155,17 @@ class RetentionPlan:
                 return
             # Equal timestamps are told apart by numbers, since deletions have no order.
             yield largest_timestamp_ms, (number, position), deletion
+
+    def _timestamp_of(self, segment: LogSegment) -> int:
+        """What a segment counts as: its largest timestamp; far ahead, when it was written.
+
+        A clock that was wrong for a minute gives records the year 2038. By that they would be the
+        youngest of all, and every other log would be emptied before theirs.
+        """
+        largest_timestamp_ms = segment.largest_timestamp_ms
+        if largest_timestamp_ms > self._now_ms + AHEAD_MS:
+            return min(segment.files.modified_ms, self._now_ms)
+        return largest_timestamp_ms
 
 
 def may_have_deletable(log: Log, now_ms: int) -> bool:
@@ -167,3 +191,11 @@ def may_have_deletable(log: Log, now_ms: int) -> bool:
     except MissingFileError:
         return True  # those behind it have to be asked
     return config.retention_ms >= 0 and (age_ms > config.retention_ms or age_ms < 0)
+
+
+def is_held_by_the_future(log: Log, now_ms: int) -> bool:
+    """Whether the rule of age spares a log because its oldest segment is ahead of the clock."""
+    config, first = log.config, log.segments.first
+    if first is None or not config.deletes or config.retention_ms < 0 or first.size_bytes == 0:
+        return False
+    return first.largest_timestamp_ms > now_ms

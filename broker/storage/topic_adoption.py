@@ -24,13 +24,10 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.layout import (
     INTERNAL_TOPICS,
-    LEADER_EPOCH_CHECKPOINT,
-    PARTITION_METADATA,
     check_topic_name,
     parse_partition_directory,
-    parse_segment_file_name,
 )
-from seglog.broker.storage.log_dir_scan import LogDirScan
+from seglog.broker.storage.log_dir_scan import LogDirScan, holds_a_log
 from seglog.broker.storage.topic_catalog import TopicCatalog
 
 logger = logging.getLogger(__name__)
@@ -131,15 +128,10 @@ def adopt(
 
 def _holds_a_log(file_system: FileSystem, path: str, *, if_unreadable: bool) -> bool:
     try:
-        names = file_system.list_directory(path)
+        return holds_a_log(file_system, path)
     except StorageError as error:
         logger.warning("event=folder-not-listed path=%s error=%s", path, error)
         return if_unreadable
-    return any(
-        name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
-        or parse_segment_file_name(name) is not None
-        for name in names
-    )
 
 
 def _without_copies(

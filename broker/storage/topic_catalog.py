@@ -11,6 +11,7 @@ catalog (missing folders are made, folders of deleted topics go).
 """
 
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -40,17 +41,19 @@ __all__ = ["CatalogTopic", "TopicCatalog", "UnreadableCatalogError"]
 logger = logging.getLogger(__name__)
 
 _NAMES: Final = (CATALOG_FILE, CATALOG_COPY)
+UNREADABLE_SUFFIX: Final = ".unreadable"
+"""Of copies that could not be read: they are kept, since they may hold what no other one does."""
 
 
 class UnreadableCatalogError(StorageError):
-    """There was a catalog, and no copy of it can be read."""
+    """There is a catalog, and no copy of it can be read, whatever the reason."""
 
-    def __init__(self, faults: Sequence[CorruptFileError]) -> None:
+    def __init__(self, faults: Sequence[StorageError]) -> None:
         super().__init__(
             "no copy of the topic catalog can be read, so the settings of the topics are unknown: "
             + "; ".join(str(fault) for fault in faults)
-            + "; put a good copy back, or remove these files to keep all data of the topics "
-            "without their settings"
+            + f"; let user id {os.getuid()} read them, put a good copy back, or remove these files "
+            "to keep all data of the topics without their settings"
         )
         self.faults = tuple(faults)
 
@@ -88,57 +91,45 @@ class TopicCatalog:
         self._file_system = file_system
         self._directories = list(directories)
         self._state = state
+        self._unreadable: dict[str, StorageError] = {}
 
     @classmethod
     def open(cls, file_system: FileSystem, directories: Sequence[str]) -> "TopicCatalog | None":
         """Read the newest good copy; None if there has never been a catalog.
 
-        Damaged and older copies are replaced by the next change, or by ``save``.
+        Copies that cannot be read, and older ones, are replaced by the next change, or by ``save``;
+        the former are kept under another name, since they may know more.
 
         Raises:
-            UnreadableCatalogError: there are copies, and all are damaged.
+            UnreadableCatalogError: there are copies, and none can be read.
         """
-        found: list[tuple[str, CatalogState | None]] = []
-        faults: list[CorruptFileError] = []
-        failures: list[tuple[str, StorageError]] = []
-        for directory in directories:
-            for name in _NAMES:
-                try:
-                    found.append((name, read_catalog(file_system, f"{directory}/{name}")))
-                except CorruptFileError as fault:
-                    faults.append(fault)
-                except FileError as error:
-                    failures.append((directory, error))
-                    break
-        best = max(
-            (state for _, state in found if state is not None),
-            key=lambda state: state.generation,
-            default=None,
-        )
+        copies = _read_copies(file_system, directories)
+        best = max(copies.found, key=lambda state: state.generation, default=None)
         if best is None:
-            if faults:
-                raise UnreadableCatalogError(faults)
+            if copies.faults:
+                raise UnreadableCatalogError(list(copies.faults.values()))
             return None
-        for damaged in faults:
+        for path, fault in copies.faults.items():
             logger.warning(
                 "event=catalog-copy-damaged file=%s reason=%r action=use-another generation=%d",
-                damaged.path,
-                damaged.reason,
+                path,
+                str(fault),
                 best.generation,
             )
-        generations = {None if state is None else state.generation for _, state in found}
-        has_first_copy = any(name == CATALOG_FILE and state == best for name, state in found)
+        has_first_copy = any(state == best for state in copies.first)
         catalog = cls(
             file_system,
             directories,
             best,
             # First copies are written before second ones, and a change counts with the first.
-            is_fallback=bool(faults) and not has_first_copy,
-            needs_save=bool(faults) or generations != {best.generation},
+            is_fallback=bool(copies.faults) and not has_first_copy,
+            needs_save=bool(copies.faults or copies.missing)
+            or any(state.generation != best.generation for state in copies.found),
         )
-        for directory, _ in failures:
+        catalog._unreadable.update(copies.faults)
+        for directory, _ in copies.failures:
             catalog.leave_out(directory)
-        catalog.failures = failures
+        catalog.failures = copies.failures
         return catalog
 
     @property
@@ -322,6 +313,8 @@ class TopicCatalog:
 
     def _write(self, directory: str, content: bytes) -> None:
         self.check_directory(directory)
+        for name in _NAMES:
+            self._keep_unreadable(f"{directory}/{name}")
         write_even_if_full(
             self._file_system,
             directory,
@@ -332,3 +325,55 @@ class TopicCatalog:
         except StorageError as error:
             # The first copy holds; the second is only for the day that it is damaged.
             logger.warning("event=catalog-copy-not-written directory=%s error=%s", directory, error)
+
+    def _keep_unreadable(self, path: str) -> None:
+        """Move a copy that could not be read out of the way of the one that replaces it."""
+        if path not in self._unreadable:
+            return
+        kept = path + UNREADABLE_SUFFIX
+        self._file_system.rename(path, kept)
+        logger.warning("event=catalog-copy-kept file=%s kept_as=%s", path, kept)
+        del self._unreadable[path]
+
+
+class _Copies:
+    """What the copies of the catalog say, over all data directories.
+
+    Attributes:
+        found: what can be read.
+        first: the same of first copies alone.
+        missing: how many are not there.
+        faults: why others cannot be read, by path.
+        failures: directories of which no copy can be read because the disk refused.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[CatalogState] = []
+        self.first: list[CatalogState] = []
+        self.missing = 0
+        self.faults: dict[str, StorageError] = {}
+        self.failures: list[tuple[str, StorageError]] = []
+
+
+def _read_copies(file_system: FileSystem, directories: Sequence[str]) -> _Copies:
+    copies = _Copies()
+    for directory in directories:
+        refusals: list[FileError] = []
+        for name in _NAMES:
+            path = f"{directory}/{name}"
+            try:
+                state = read_catalog(file_system, path)
+            except (CorruptFileError, FileError) as fault:
+                copies.faults[path] = fault
+                if isinstance(fault, FileError):
+                    refusals.append(fault)
+                continue
+            if state is None:
+                copies.missing += 1
+                continue
+            copies.found.append(state)
+            if name == CATALOG_FILE:
+                copies.first.append(state)
+        if len(refusals) == len(_NAMES):
+            copies.failures.append((directory, refusals[0]))
+    return copies

@@ -14,11 +14,13 @@ class FailingDisk(SystemCalls):
     Attributes:
         full: writes to these paths find no space.
         broken: every call on these paths is an I/O error.
+        unreadable: files of these names cannot be opened, with the errno; they can be renamed.
     """
 
     def __init__(self) -> None:
         self.full: set[str] = set()
         self.broken: set[str] = set()
+        self.unreadable: dict[str, int] = {}
         self._full_until_unlinked: str | None = None
 
     def full_until_unlinked(self, name: str) -> None:
@@ -70,6 +72,9 @@ class FailingDisk(SystemCalls):
 
     def open(self, path: str) -> int:
         self._check(path)
+        number = self.unreadable.get(os.path.basename(path))
+        if number is not None:
+            raise OSError(number, os.strerror(number), path)
         return super().open(path)
 
     def stat(self, path: str) -> os.stat_result:

@@ -114,6 +114,39 @@ def test_a_topic_outgrows_its_total_limit(tmp_path: Path) -> None:
     broker.kill()
 
 
+@pytest.mark.parametrize("limit", ["retention.bytes.total", "log.dir.bytes.max"])
+def test_records_from_the_future_are_not_spared_at_the_cost_of_others(
+    tmp_path: Path, limit: str
+) -> None:
+    """U11: their segments count as old as their files."""
+    broker = ManagedLogs(tmp_path, log_dir_bytes_max=3000 if limit == "log.dir.bytes.max" else -1)
+    configs = {**SMALL, "message.timestamp.after.max.ms": str(2**62)}
+    if limit == "retention.bytes.total":
+        configs[limit] = "3000"
+    future, innocent = broker.create_topic("t", 2, configs)
+    fill(future, 5, first_ms=NOW_MS + 4000 * DAY_MS)
+    for segment in list(future.segments)[:-1]:
+        segment.files.set_modified_ms(NOW_MS - 1000)
+    fill(innocent, 2, first_ms=NOW_MS - 10)
+    findings = broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert {(each.topic_partition.partition, each.reason) for each in findings} == {(0, limit)}
+    assert innocent.offsets.log_start == 0
+    broker.kill()
+
+
+def test_a_partition_that_the_future_holds_is_named(tmp_path: Path) -> None:
+    """U11: until its oldest segment is of the past."""
+    broker = ManagedLogs(tmp_path, log_retention_ms=1000)
+    held, _ = broker.create_topic("t", 2, {**SMALL, "message.timestamp.after.max.ms": str(2**62)})
+    fill(held, 2, first_ms=NOW_MS + DAY_MS)
+    housekeeping = broker.manager.housekeeping
+    housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert housekeeping.held_by_future == [held.topic_partition]
+    housekeeping.run_retention(NOW_MS + 3 * DAY_MS, only=None, dry_run=False)
+    assert housekeeping.held_by_future == []
+    broker.kill()
+
+
 def test_the_active_segment_or_unseen_records_go_for_the_total_limit(tmp_path: Path) -> None:
     """RET-2."""
     broker = ManagedLogs(tmp_path)

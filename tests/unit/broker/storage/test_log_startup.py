@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import FileError, InvalidDirectoryNameError
-from seglog.broker.storage.log_dir_scan import DuplicatePartitionError
+from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.log_dir_scan import DuplicatePartitionError, NoDataDirectoryError
 from seglog.broker.storage.topic_catalog import UnreadableCatalogError
 from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, open_log, read_all
 from support.managed_logs import ManagedLogs
@@ -180,13 +180,41 @@ def test_a_topic_that_only_the_damaged_copy_knew_is_lost(tmp_path: Path) -> None
     broker.stop()
 
 
-@pytest.mark.parametrize("name", ["backup", "t-x", "t-99999999999", "-1", "a-b-delete"])
-def test_a_foreign_folder_is_passed_over(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["backup", "t-x", "t-99999999999", "-1", "a-b-delete", "#recycle", "System Volume Information"],
+)
+def test_a_foreign_folder_is_named_and_left_alone(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """U28: it may be a partition whose name was damaged, but keeps no other from being served."""
     ManagedLogs(tmp_path).stop()
     (tmp_path / name).mkdir()
-    with pytest.raises(InvalidDirectoryNameError, match=name):
-        ManagedLogs(tmp_path)
-    (tmp_path / name).rmdir()
+    (tmp_path / name / "file").write_text("x")
+    ManagedLogs(tmp_path).stop()
+    assert f"event=foreign-folder-ignored path={tmp_path / name}" in caplog.text
+    assert (tmp_path / name / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_folder_full_of_something_else_is_refused_and_nothing_left_in_it(
+    tmp_path: Path, *, other: bool
+) -> None:
+    """U14: ``log.dirs=/etc``, alone or behind a good one."""
+    etc, good = tmp_path / "etc", tmp_path / "good"
+    (etc / "ssl").mkdir(parents=True)
+    (etc / "passwd").write_text("x")
+    with pytest.raises(NoDataDirectoryError, match=r"holds 'ssl' .*make an empty"):
+        ManagedLogs(*([good, etc] if other else [etc]))
+    assert sorted(path.name for path in etc.iterdir()) == ["passwd", "ssl"]
+    assert not good.exists()
+    (etc / "meta.properties").write_text("")
+    ManagedLogs(etc).stop()
+
+
+def test_a_disk_with_folders_of_the_system_alone_becomes_a_data_directory(tmp_path: Path) -> None:
+    for name in ("lost+found", "#recycle", "System Volume Information", ".Trash-1000"):
+        (tmp_path / name).mkdir()
     ManagedLogs(tmp_path).stop()
 
 

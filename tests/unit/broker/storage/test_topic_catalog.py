@@ -1,5 +1,6 @@
 """The topic catalog and its file (C029, C043)."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,47 @@ def test_a_producer_id_is_handed_out_twice(tmp_path: Path) -> None:
     again = TopicCatalog.open(OsFileSystem(), [str(tmp_path)])
     assert again is not None
     assert again.reserve_producer_ids(1000, 10) == 6000
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_first_copy_that_cannot_be_read_gives_way_to_the_second_and_is_kept(
+    catalog: TopicCatalog, disk: FailingDisk, files: OsFileSystem, tmp_path: Path, number: int
+) -> None:
+    """U18: it is not "no catalog", and may know more than the other one."""
+    catalog.create_topic("t", None, 3, {"cleanup.policy": "compact"})
+    unreadable = (tmp_path / "seglog-catalog").read_bytes()
+    disk.unreadable["seglog-catalog"] = number
+    reopened = _reopen(files, tmp_path)
+    disk.unreadable.clear()
+    topic = reopened.get("t")
+    assert topic is not None
+    assert topic.configs == {"cleanup.policy": "compact"}
+    reopened.save()
+    assert (tmp_path / "seglog-catalog.unreadable").read_bytes() == unreadable
+    assert _reopen(files, tmp_path).get("t") is not None
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_catalog_that_nobody_can_read_refuses_the_start_and_stays(
+    catalog: TopicCatalog, disk: FailingDisk, files: OsFileSystem, tmp_path: Path, number: int
+) -> None:
+    """U18."""
+    catalog.create_topic("t", None, 3, {"cleanup.policy": "compact"})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    disk.unreadable.update({"seglog-catalog": number, "seglog-catalog.copy": number})
+    with pytest.raises(UnreadableCatalogError, match=r"let user id \d+ read them"):
+        TopicCatalog.open(files, [str(tmp_path)])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_unreadable_directory_beside_a_good_one_is_left_out(
+    disk: FailingDisk, files: OsFileSystem, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.mkdir()
+    bad.mkdir()
+    TopicCatalog(files, [str(bad), str(good)], CatalogState()).create_topic("t", None, 1, {})
+    disk.broken.add("/bad/")
+    reopened = _reopen(files, bad, good)
+    assert reopened.get("t") is not None
+    assert [directory for directory, _ in reopened.failures] == [str(bad)]
