@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Two processes, a file of tests in one of them: the suites are written for two cores.
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile
 SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
 .PHONY: install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
@@ -57,7 +57,7 @@ spark: $(STAMP)
 
 # One process: its tests share one session.
 test-spark: spark
-	$(BIN)/python -m pytest -q tests/spark
+	$(BIN)/python -m pytest -q -rs tests/spark
 
 demo-spark: spark
 	$(BIN)/python -m examples.spark_demo

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.log_builder import abandon_opened_logs
+from support.own_paths import set_base_folder
 
 # No test depends on the speed of the machine: an example has no deadline, and data may be slow.
 settings.register_profile("seglog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -14,6 +15,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell that runs this in the background has its children ignore Ctrl-C, and theirs: those
     # that tests start and interrupt would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _base_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    set_base_folder(str(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from support.foreign.confluent import ConfluentClient, poll_for
 from support.foreign.everyone import PYTHON_CLIENTS, open_client
 from support.foreign.shape import Member
 from support.foreign.with_kafka_python import KafkaPythonClient
+from support.processor_time import in_time
 from support.real_broker import SHORT_PERIODS, describe
 from support.wires import KafkaWire, read_records
 
@@ -137,7 +138,7 @@ def test_a_batch_larger_than_the_fetch_size_blocks_nobody(
     """C036: everything is read with limits far below the largest batch."""
     started = time.monotonic()
     assert READERS[name](broker.address, sized) == 1101
-    assert time.monotonic() - started < 20
+    assert in_time(time.monotonic() - started, 20)
 
 
 # ---- C022
@@ -164,7 +165,7 @@ def test_a_reader_in_a_hole_goes_on_behind_it(broker: RunningBroker, name: str) 
     try:
         started = time.monotonic()
         found = client.consume(topic, 100, start=85)
-        assert time.monotonic() - started < 5
+        assert in_time(time.monotonic() - started, 5)
     finally:
         client.close()
     assert [each.offset for each in found] == [*range(100, 200)]

@@ -16,6 +16,7 @@ from seglog.protocol.errors import ErrorCode
 from support.eventually import eventually
 from support.foreign.confluent import ConfluentClient
 from support.foreign.with_kafka_python import KafkaPythonClient
+from support.processor_time import in_time
 from support.raw_group import RawMember, commit, committed
 from support.wires import KafkaWire
 
@@ -94,7 +95,9 @@ def test_offsets_of_a_committer_without_membership_age_from_the_last_commit() ->
         with KafkaWire(broker.port) as wire:
             assert eventually_loaded(wire, "alone") == {("quiet", 0): 14, ("quiet", 1): 1}
             eventually(lambda: committed(wire, "alone") == {}, timeout=6)
-        assert 1.5 < time.monotonic() - last < 6
+        waited = time.monotonic() - last
+        assert waited > 1.5
+        assert in_time(waited, 6)
 
 
 def eventually_loaded(wire: KafkaWire, group: str) -> dict[Any, int]:
@@ -146,7 +149,7 @@ def test_a_slow_member_is_put_out_once_and_comes_back(tmp_path: Path) -> None:
                 third.commit()
             woke = time.monotonic()
             wait_for_shares(third, first, second)
-            assert time.monotonic() - woke < 15
+            assert in_time(time.monotonic() - woke, 15)
             check_death_of_a_member(broker, third, first, second)
         first.close()
         second.close()

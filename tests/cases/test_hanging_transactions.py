@@ -16,6 +16,7 @@ from seglog.clients.testing import RunningBroker, running_broker
 from seglog.protocol.errors import ErrorCode
 from support.eventually import eventually
 from support.foreign.confluent import ConfluentClient
+from support.processor_time import in_time
 from support.real_broker import free_port, metric, scrape
 
 pytestmark = pytest.mark.slow
@@ -147,7 +148,7 @@ def test_readers_wait_for_a_producer_that_has_died(
     assert committed(broker.address) == [] or time.monotonic() - before >= TIMEOUT_SECONDS
     eventually(lambda: committed(broker.address) == expected)
     late_seconds = time.monotonic() - opened - TIMEOUT_SECONDS - CHECK_SECONDS
-    assert late_seconds < SLOW_MACHINE_SECONDS
+    assert in_time(late_seconds, SLOW_MACHINE_SECONDS)
     assert metric(scrape(ops_port), OLDEST) == 0
 
 
@@ -168,5 +169,5 @@ def test_an_administrator_ends_what_hangs(broker: RunningBroker) -> None:
         asked = time.monotonic()
         admin.abort_transactions(["hangs"])
         eventually(lambda: committed(broker.address) == [b"behind it"])
-        assert time.monotonic() - asked < 2.0
+        assert in_time(time.monotonic() - asked, 2.0)
         assert admin.list_transactions(states=["Ongoing"]) == []

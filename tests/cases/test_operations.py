@@ -25,6 +25,7 @@ from seglog.protocol.records import build_batch
 from support.broker_process import BrokerProcess, broker_process, serve_command
 from support.eventually import eventually
 from support.memory_folder import memory_folder
+from support.processor_time import in_time
 from support.real_broker import all_files, metric
 from support.wires import WIRES, KafkaWire, NativeWire, open_wire, read_records
 
@@ -226,7 +227,7 @@ def test_scraping_thousands_of_partitions_disturbs_nobody(folder_in_memory: Path
         commit_all(broker.port, groups=500, partitions=20)
         # The first scrape also reports the longest delay of all that went before.
         Scraper(broker.metrics_port, 0, compressed=False).scrape()
-        assert loop_seconds_per_scrape(broker) < 0.15
+        assert in_time(loop_seconds_per_scrape(broker), 0.15)
         scrapers = scrape_under_load(broker)
         lines = {}
         for scraper in scrapers:
@@ -307,7 +308,7 @@ def test_stop_signals_end_a_busy_broker_well(
         for number in signals:
             os.kill(broker.pid, number)
         assert broker.wait() == 0
-        assert time.monotonic() - start < 5
+        assert in_time(time.monotonic() - start, 5)
         for client in clients:
             client.close()
         log_size = broker.log.stat().st_size
@@ -398,7 +399,7 @@ def test_a_stop_while_starting_leaves_nothing_to_recover(tmp_path: Path) -> None
         start = time.monotonic()
         process.terminate()
         _, errors = process.communicate(timeout=10)
-        assert time.monotonic() - start < 5
+        assert in_time(time.monotonic() - start, 5)
         assert process.returncode in (0, -signal.SIGTERM), errors
         assert b"Traceback" not in errors
         assert (tmp_path / "data" / CLEAN_MARKER).exists(), (delay_ms, errors)
@@ -412,7 +413,7 @@ def test_a_stop_with_a_thousand_dirty_partitions_is_quick(tmp_path: Path) -> Non
         fill_partitions(broker.port, 1000)
         start = time.monotonic()
         assert broker.stop() == 0
-        assert time.monotonic() - start < 10
+        assert in_time(time.monotonic() - start, 10)
         assert (tmp_path / "data" / CLEAN_MARKER).exists()
 
 
@@ -428,7 +429,7 @@ def refused_start(folder: Path, *prefix: str) -> str:
     command = [*prefix, *serve_command(folder)]
     start = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    assert time.monotonic() - start < 2
+    assert in_time(time.monotonic() - start, 2)
     assert done.returncode not in (0, None)
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if "level=info" not in line]

@@ -25,6 +25,7 @@ from seglog.clients import (
 from seglog.clients.testing import running_broker
 from support.eventually import eventually
 from support.new_threads import new_threads, threads_now
+from support.processor_time import in_time
 
 pytestmark = pytest.mark.slow
 
@@ -168,11 +169,13 @@ def test_a_slow_member_is_removed_once_and_comes_back():
         eventually(lambda: len(third.records) > given)
         blocked_at = time.monotonic()
         eventually(lambda: (first.share, second.share) == (3, 3), 15)
-        assert 9 < time.monotonic() - blocked_at < 15
+        blocked = time.monotonic() - blocked_at
+        assert blocked > 9
+        assert in_time(blocked, 15)
         assert late.wait(30)
         came_back_at = time.monotonic()
         eventually(lambda: [each.share for each in members] == [2, 2, 2], 15)
-        assert time.monotonic() - came_back_at < 15
+        assert in_time(time.monotonic() - came_back_at, 15)
         (error,) = third.errors
         assert isinstance(error, CommitFailedError)
         assert "max_poll_interval_ms=10000" in str(error)
@@ -213,11 +216,11 @@ def test_nothing_hangs_when_the_broker_is_gone_for_good(ending):
         futures = [producer.send("topic", b"%d" % n) for n in range(100)]
         for future in futures:
             assert isinstance(future.exception(6), ClientTimeoutError)
-        assert time.monotonic() - started < 5
+        assert in_time(time.monotonic() - started, 5)
         for client, arguments in ((producer, (5,)), (consumer, (5,)), (admin, ())):
             started = time.monotonic()
             client.close(*arguments)
-            assert time.monotonic() - started < 6
+            assert in_time(time.monotonic() - started, 6)
         eventually(lambda: not new_threads(threads))
         if ending == "pause":
             broker.resume()
@@ -250,15 +253,15 @@ async def test_async_clients_end_as_soon_without_a_broker(caplog):
         started = loop.time()
         with pytest.raises(asyncio.CancelledError):
             await sending
-        assert loop.time() - started < 0.5
+        assert in_time(loop.time() - started, 0.5)
         started = loop.time()
         await consumer.close(5)
-        assert loop.time() - started < 6
+        assert in_time(loop.time() - started, 6)
         with pytest.raises(ClientError):
             await reading
         started = loop.time()
         await producer.close(5)
-        assert loop.time() - started < 6
+        assert in_time(loop.time() - started, 6)
         await asyncio.sleep(0.05)
         assert asyncio.all_tasks() - tasks == set()
     assert complaints == []
@@ -310,7 +313,7 @@ def check_that_consumers_come_back(broker, restart, caplog, allowed_lines):
     counts = [len(each.records) for each in (*members, alone)]
     for each, count in zip((*members, alone), counts, strict=True):
         eventually(lambda each=each, count=count: len(each.records) > count, 10)
-    assert time.monotonic() - up_at < 10
+    assert in_time(time.monotonic() - up_at, 10)
     lines = [record for record in caplog.records if record.name == "seglog.clients"]
     assert len(lines) <= allowed_lines, [record.getMessage() for record in lines]
     time.sleep(1)

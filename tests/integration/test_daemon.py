@@ -19,6 +19,7 @@ from seglog.protocol.records.builder import build_batch
 from seglog.protocol.types import ConfigResourceType
 from support.broker_process import BlockingClient, broker_process, serve_command
 from support.eventually import eventually
+from support.processor_time import REFERENCE_SECONDS, bare_import_seconds, in_time
 
 
 def create_topic(client: BlockingClient, partitions: int = 1) -> None:
@@ -105,7 +106,7 @@ def test_folder_in_use_ends_in_a_traceback(tmp_path: Path) -> None:
     with broker_process(tmp_path) as broker:
         started = time.monotonic()
         done = run_to_end(tmp_path)
-        assert time.monotonic() - started < 4
+        assert in_time(time.monotonic() - started, 4)
         assert done.returncode == 1
         assert str(broker.process.pid) in done.stderr
 
@@ -133,7 +134,7 @@ def test_stop_signal_loses_data_or_hangs(
         for client in clients:
             client.socket.close()
         stopping.join()
-        assert time.monotonic() - started < 5
+        assert in_time(time.monotonic() - started, 5)
         assert statuses == [0]
     with broker_process(tmp_path) as broker, BlockingClient(broker.port) as client:
         assert produce(client) == 3
@@ -307,13 +308,15 @@ def test_daemon_imports_what_it_does_not_need(tmp_path: Path) -> None:
 def test_start_takes_long_or_much(tmp_path: Path) -> None:
     """Empty folder to the first accepted produce: 250 ms; idle: 40 MB.
 
-    Judged by processor time, since a busy machine says little about the daemon; the time on the
-    clock is in benchmarks.
+    Judged by processor time in proportion to what the bare import of the loop takes on this
+    machine (60 ms where the limit holds as it stands); the time on the clock is in benchmarks.
     """
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    seconds = []
-    for attempt in range(4):
+    paces = []
+    # The first start compiles the modules, as an installation does. What else runs slows a start
+    # and the import beside it alike, but not always both: one undisturbed pair is enough.
+    for attempt in range(8):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         with (
@@ -322,12 +325,13 @@ def test_start_takes_long_or_much(tmp_path: Path) -> None:
         ):
             create_topic(client)
             produce(client)
-            seconds.append(broker.cpu_seconds())
-            resident = broker.resident_bytes()
+            seconds = broker.cpu_seconds()
+            assert broker.resident_bytes() <= 40 * 1024 * 1024
             assert broker.stop() == 0
-    # The first one compiled the modules, as an installation does.
-    assert min(seconds[1:]) <= 0.25
-    assert resident <= 40 * 1024 * 1024
+        paces.append(seconds / bare_import_seconds(environment, attempts=1))
+        if attempt and paces[-1] <= 0.25 / REFERENCE_SECONDS:
+            return
+    pytest.fail(f"starts took {paces} times as long as importing asyncio and uvloop")
 
 
 def test_scraper_finds_no_metrics(tmp_path: Path) -> None:

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = {"bash", "dirname", "id", "cat"}
+TOOLS = {
+    *("awk", "bash", "cat", "dirname", "id", "mkdir", "mktemp", "rm", "sed", "sort", "tee", "uniq"),
+}
 OPTIONAL = ("promtool", "kcat", "rsyslogd", "java")
 
 
 class Machine:
-    """A folder of programs; what they were called with is in ``log``."""
+    """A folder of programs; ``log`` has how they were called, ``printed`` what they said."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
         self.bin.mkdir()
         self.log = folder / "log"
         self.log.touch()
+        self.printed = ""
         self.checkout = folder / "checkout"
         (self.checkout / ".ci").mkdir(parents=True)
         shutil.copy(ROOT / ".ci/run", self.checkout / ".ci/run")
@@ -36,7 +39,7 @@ class Machine:
             program.chmod(0o755)
 
     def run(self) -> tuple[int, list[str]]:
-        """Run the script: its exit status, and the calls."""
+        """Run the script: its exit status, and the calls; ``printed`` has what it printed."""
         finished = subprocess.run(
             [self.checkout / ".ci/run"],
             env={"PATH": str(self.bin), "HOME": os.environ.get("HOME", "/")},
@@ -45,6 +48,7 @@ class Machine:
             timeout=30,
             check=False,
         )
+        self.printed = finished.stdout
         return finished.returncode, self.log.read_text().splitlines()
 
 
@@ -104,3 +108,29 @@ def test_a_failed_check_is_passed_over(machine: Machine) -> None:
     status, calls = machine.run()
     assert status != 0
     assert calls[-1] == "make check"
+
+
+def test_temporary_and_cache_folders_are_fresh_and_go_at_the_end(machine: Machine) -> None:
+    """A fault that an earlier run's folders hide is found by the first stranger otherwise."""
+    seen = machine.checkout / "seen"
+    machine.has("git", "cc", "python3", *OPTIONAL)
+    machine.has("make", body=f'echo "$TMPDIR $XDG_CACHE_HOME $PIP_CACHE_DIR" >> {seen}')
+    for _ in range(2):
+        assert machine.run()[0] == 0
+    runs = set(seen.read_text().splitlines())
+    assert len(runs) == 2
+    for temporary, cache, packages in (line.split() for line in runs):
+        assert not Path(temporary).exists()
+        assert cache.startswith(temporary)
+        assert not packages.startswith(temporary)  # what was downloaded is not fetched again
+
+
+def test_tests_that_are_left_out_are_counted_with_their_reasons(machine: Machine) -> None:
+    machine.has("git", "cc", "python3", *OPTIONAL)
+    skipped = "SKIPPED [2] tests/interop/test_tools.py:40: kcat is not there"
+    machine.has("make", body=f'case "$1" in test) echo "{skipped}";; esac')
+    assert machine.run()[0] == 0
+    assert machine.printed.splitlines()[-2:] == [
+        "tests left out: 2",
+        "   2 in tests/interop/test_tools.py: kcat is not there",
+    ]

@@ -102,6 +102,15 @@ def test_a_test_counts_threads_that_are_not_its_own() -> None:
     assert not found
 
 
+def test_a_test_limits_the_time_on_the_clock_in_seconds() -> None:
+    """Machines differ threefold: `support.processor_time.in_time` lengthens a limit there."""
+    timed = re.compile(
+        r"assert [^\n]*(?:monotonic|perf_counter|process_time|\.time)\(\) - \w+ <=? [\d.]"
+    )
+    found = [path for path in (ROOT / "tests").rglob("*.py") if timed.search(path.read_text())]
+    assert not found
+
+
 def test_the_daemon_runs_without_its_assertions() -> None:
     """Our own invariants are asserted: ``-O`` or PYTHONOPTIMIZE would switch them off."""
     for name in ("Dockerfile", "deploy/systemd/seglogd.service", "deploy/compose.yaml"):

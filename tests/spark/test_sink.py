@@ -28,6 +28,7 @@ from seglog.protocol.api import DescribeProducersRequest
 from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.partitioning import partition_for_key
 from support.cutting_proxy import CuttingProxy
+from support.processor_time import in_time
 from support.spark_log import SparkLog
 from support.spark_queries import (
     fill,
@@ -325,7 +326,7 @@ def test_null_headers_make_a_write_slow(
     rows = read_batch(spark, broker.address, source, includeHeaders="true").drop("topic")
     started_s = time.monotonic()
     write(rows, broker.address, topic=target)
-    assert time.monotonic() - started_s < 10
+    assert in_time(time.monotonic() - started_s, 10)
     assert read_batch(spark, broker.address, target).count() == 60_000
 
 

@@ -1,6 +1,5 @@
 """``seglogd serve`` as a process of its own, with everything about it that a test may look at."""
 
-import os
 import re
 import signal
 import socket
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from seglog.protocol.native import FrameAssembler, NativeClient
+from support.processor_time import process_seconds
 
 READY_SECONDS = 20
 STOP_SECONDS = 20
@@ -42,8 +42,7 @@ class BrokerProcess:
 
     def cpu_seconds(self) -> float:
         """What it has computed so far, in user and system mode."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return process_seconds(self.process.pid)
 
     def stop(self, *signals: signal.Signals) -> int:
         """Send signals and wait for the end; the exit status."""

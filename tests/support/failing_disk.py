@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
+from support.own_paths import is_part_of
 
 
 class FailingDisk(SystemCalls):
-    """The real disk, except for paths that contain one of the given texts.
+    """The real disk, except for paths that contain one of the given texts below the test's folder.
 
     Attributes:
         full: writes to these paths find no space.
@@ -28,10 +29,10 @@ class FailingDisk(SystemCalls):
         self._full_until_unlinked = name
 
     def _check(self, path: str, *, writes: bool = False) -> None:
-        if any(part in path for part in self.broken):
+        if any(is_part_of(part, path) for part in self.broken):
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         is_full = self._full_until_unlinked is not None
-        if writes and (is_full or any(part in path for part in self.full)):
+        if writes and (is_full or any(is_part_of(part, path) for part in self.full)):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def create(self, path: str, size: int) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
+from support.own_paths import is_part_of
 
 
 @dataclass
@@ -47,7 +48,7 @@ class FaultyCalls(SystemCalls):
             error: the errno.
             skip: so many matching calls succeed first.
             times: so many fail then, None for all.
-            path_part: only calls on paths that contain it.
+            path_part: only calls on paths that contain it, below the folder of the test.
             short_by: a write does not fail but leaves out so many bytes at its end.
         """
         self._fails_reads = self._fails_reads or "read" in operations
@@ -70,7 +71,7 @@ class FaultyCalls(SystemCalls):
         for fault in self._faults:
             if operation not in fault.operations and (fault.operations or operation == "read"):
                 continue
-            if fault.path_part not in path or fault.times == 0:
+            if fault.times == 0 or not is_part_of(fault.path_part, path):
                 continue
             if fault.skip:
                 fault.skip -= 1

@@ -20,6 +20,7 @@ from seglog.clients import (
 )
 from seglog.protocol.api import FetchRequest, MetadataRequest, ProduceRequest
 from support.fake_broker import HANG_UP, SILENCE, FakeBroker
+from support.processor_time import in_time
 
 TIMES = {"request_timeout_ms": 200, "connect_timeout_ms": 100}
 
@@ -59,7 +60,7 @@ async def test_sends_to_a_lost_broker_fail_within_the_delivery_timeout(way):
         errors = [await asyncio.wait_for(_error_of(future), 2) for future in futures]
         assert all(isinstance(error, DeliveryTimeoutError) for error in errors)
         assert f"127.0.0.1:{broker.port}" in str(errors[0])
-        assert time.monotonic() - begun < 1.5
+        assert in_time(time.monotonic() - begun, 1.5)
         assert await producer.close(1) == 0
 
 
@@ -87,7 +88,7 @@ async def test_close_in_time_reports_what_it_drops():
         futures = await queued_sends(producer)
         begun = time.monotonic()
         assert await producer.close(0.1) == 100
-        assert time.monotonic() - begun < 1
+        assert in_time(time.monotonic() - begun, 1)
         for future in futures:
             with pytest.raises(ClientClosedError, match="dropped"):
                 await future
@@ -113,7 +114,7 @@ async def test_cancelling_a_send_that_waits_is_honoured_at_once():
         begun = time.monotonic()
         await asyncio.wait(waiting, timeout=1)
         assert all(task.cancelled() for task in waiting)
-        assert time.monotonic() - begun < 0.5
+        assert in_time(time.monotonic() - begun, 0.5)
         assert await producer.close(0) == 1
 
 

@@ -26,6 +26,7 @@ from seglog.protocol.types import TopicPartition
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import DAY_MS, NOW_MS, append, append_many, names_in, open_log
 from support.managed_logs import ManagedLogs
+from support.own_paths import is_part_of
 
 
 class ForeignFiles(SystemCalls):
@@ -35,7 +36,7 @@ class ForeignFiles(SystemCalls):
         self.part = part
 
     def _check(self, path: str) -> None:
-        if self.part and self.part in path:
+        if self.part and is_part_of(self.part, path):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     def open(self, path: str) -> int:

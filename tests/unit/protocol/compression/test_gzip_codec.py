@@ -4,6 +4,7 @@ import gzip
 import time
 
 from seglog.protocol.compression import Codec, compress, decompress
+from support.processor_time import in_time
 
 
 def test_more_than_one_member_is_written() -> None:
@@ -23,4 +24,4 @@ def test_many_tiny_members_take_quadratic_time() -> None:
     member = gzip.compress(b"x")
     started = time.process_time()
     assert len(decompress(Codec.GZIP, member * 20_000, 20_000)) == 20_000
-    assert time.process_time() - started < 2
+    assert in_time(time.process_time() - started, 2)

@@ -31,6 +31,7 @@ from support.native_pair import (
     send_response,
 )
 from support.native_samples import samples
+from support.processor_time import in_time
 
 
 def fresh_server() -> NativeServer:
@@ -159,7 +160,7 @@ def test_hostile_header_costs_memory_or_is_accepted(header: bytes) -> None:
     elapsed = time.perf_counter() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert elapsed < 1
+    assert in_time(elapsed, 1)
     assert peak < 1_000_000
 
 
@@ -171,7 +172,7 @@ def test_nested_claims_cost_seconds() -> None:
     started = time.perf_counter()
     with pytest.raises(ProtocolError):
         decode(server, frame)
-    assert time.perf_counter() - started < 1
+    assert in_time(time.perf_counter() - started, 1)
 
 
 def test_header_is_longer_than_its_frame() -> None:
