@@ -148,21 +148,16 @@ class Log:
         """
         return self._writer.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
 
-    def roll(self, now_ms: int, expected_next_offset: int | None = None) -> LogSegment:
+    def roll(self, now_ms: int) -> LogSegment:
         """Seal the active segment and open the next one; an empty one stays as it is.
-
-        Args:
-            expected_next_offset: base of the new segment where it is above the log end (ROLL-7).
 
         Raises:
             StorageError: the files could not be made; the log goes on with the old segment.
         """
-        base_offset = max(expected_next_offset or 0, self.offsets.log_end)
         active = self.segments.active
-        if base_offset == active.base_offset:
-            assert active.size_bytes == 0, (base_offset, active)
+        if active.size_bytes == 0:
             return active
-        return self._writer.roll_to(base_offset, now_ms, RollReason.REQUESTED)
+        return self._writer.roll_to(self.offsets.log_end, now_ms, RollReason.REQUESTED)
 
     def roll_if_overdue_for_compaction(self, now_ms: int) -> bool:
         """Roll a compacted log whose active segment has passed ``max.compaction.lag.ms`` (CLN-16).

@@ -57,6 +57,7 @@ class LoadOptions:
     now_ms: int
     clean_shutdown: bool
     recovery_point: int
+    is_recovery_point_known: bool
     log_start_checkpoint: int
     topic_id: bytes | None
     producer_expiration_ms: int
@@ -70,7 +71,7 @@ def load_log(
     *,
     now_ms: int,
     clean_shutdown: bool = False,
-    recovery_point: int = 0,
+    recovery_point: int | None = None,
     log_start_checkpoint: int = 0,
     topic_id: bytes | None = None,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
@@ -82,7 +83,8 @@ def load_log(
     Args:
         now_ms: wall clock.
         clean_shutdown: whether the directory had its clean-shutdown marker.
-        recovery_point: checkpointed; 0 if unknown, which means that everything is verified.
+        recovery_point: checkpointed; None if the checkpoint is lost: everything is verified then,
+            and a gap between two segments does not end the log, for it may have been synced so.
         log_start_checkpoint: 0 if unknown.
         topic_id: of ``partition.metadata``.
         producer_expiration_ms: ``producer.id.expiration.ms``.
@@ -94,7 +96,8 @@ def load_log(
     options = LoadOptions(
         now_ms,
         clean_shutdown,
-        recovery_point,
+        0 if recovery_point is None else recovery_point,
+        recovery_point is not None,
         log_start_checkpoint,
         topic_id,
         producer_expiration_ms,
@@ -140,6 +143,9 @@ class LogLoader:
                 snapshots,
                 leader_epochs,
                 recovery_point=options.recovery_point,
+                log_start=log_start,
+                is_compacted=self.config.compacts,
+                keeps_holes=not options.is_recovery_point_known,
                 now_ms=options.now_ms,
             )
         log_end = self._log_end(log_start)

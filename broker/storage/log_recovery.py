@@ -2,9 +2,15 @@
 
 Segments are verified in order, from the one that holds the recovery point. Their indexes, leader
 epochs, producer state and aborted transactions are built anew on the way.
+
+Above the recovery point a power cut may lose the end of one segment and keep the next one. The log
+ends at the first place where something is missing, be it inside of a segment or between two.
 """
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from seglog.broker.storage.errors import CorruptLogError
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
@@ -22,6 +28,13 @@ from seglog.protocol.records.batch import BatchHeader
 logger = logging.getLogger(__name__)
 
 
+class Recovered(NamedTuple):
+    """What the recovery of one segment has found."""
+
+    cut_bytes: int
+    has_gap: bool
+
+
 def recover_segments(
     segments: LogSegments,
     producers: ProducerState,
@@ -29,12 +42,21 @@ def recover_segments(
     leader_epochs: LeaderEpochCache,
     *,
     recovery_point: int,
+    log_start: int = 0,
+    is_compacted: bool = False,
+    keeps_holes: bool = False,
     now_ms: int,
 ) -> None:
     """Recover the segments from the one that holds ``recovery_point`` on (REC-2, REC-4).
 
-    Afterwards ``producers`` are as they were at the end of the log. If anything was cut off, the
-    segments behind it are deleted.
+    Afterwards ``producers`` are as they were at the end of the log, and what was taken away is
+    gone on disk: a crash on the way leaves a log that the next recovery ends at the same offset.
+
+    Args:
+        log_start: what is missing below it is of no interest.
+        is_compacted: whether compaction may have removed the last records of segments.
+        keeps_holes: leave it at a warning where the end of a segment is lost, for nobody knows
+            what had been synced.
 
     Raises:
         SegmentOverflowError: a segment must be split first.
@@ -49,18 +71,25 @@ def recover_segments(
     snapshots.remove_outside(0, start)
     replay_producers(producers, snapshots, segments, log_end=start, now_ms=now_ms)
     verified_bytes = 0
+    may_have_gaps = is_compacted
     for number, segment in enumerate(doubtful):
         if number > 0:
             # The next recovery need not scan what this one has verified (REC-15).
             producers.end_offset = max(producers.end_offset, segment.base_offset)
             snapshots.write(producers.end_offset, list(producers))
-        following = doubtful[number + 1] if number + 1 < len(doubtful) else None
-        end_offset = None if following is None else following.base_offset
-        removed = recover_segment(segment, producers, leader_epochs, end_offset)
+        behind = doubtful[number + 1 :]
+        remove_behind = partial(_remove, segments, behind)
+        end_offset = behind[0].base_offset if behind else None
+        recovered = recover_segment(segment, producers, leader_epochs, end_offset, remove_behind)
         verified_bytes += segment.size_bytes
-        if removed:
-            _delete_all(segments, doubtful[number + 1 :])
+        may_have_gaps = may_have_gaps or recovered.has_gap
+        if recovered.cut_bytes:
             break
+        if behind and not may_have_gaps and _is_hole(segment, behind[0], log_start):
+            _report_hole(segment, behind[0], "keep" if keeps_holes else "end-the-log-there")
+            if not keeps_holes:
+                remove_behind()
+                break
     # Most logs of a broker with many partitions have nothing to verify: they are not worth a line.
     logger.log(
         logging.INFO if verified_bytes else logging.DEBUG,
@@ -76,27 +105,63 @@ def recover_segment(
     producers: ProducerState,
     leader_epochs: LeaderEpochCache,
     end_offset: int | None = None,
-) -> int:
+    before_cut: Callable[[], None] | None = None,
+) -> Recovered:
     """Recover one segment; ``producers`` must be as they were at its base offset.
 
     Args:
         end_offset: where the next segment begins, if there is one.
-
-    Returns:
-        How many bytes were cut off.
+        before_cut: see `LogSegment.recover`.
     """
     seen_ms = segment.files.modified_ms
+    next_offset, has_gap = segment.base_offset, False
 
     def on_batch(header: BatchHeader, position: int) -> None:
+        nonlocal next_offset, has_gap
+        has_gap = has_gap or header.base_offset > next_offset
+        next_offset = header.next_offset
         if header.partition_leader_epoch > leader_epochs.latest_epoch:
             leader_epochs.note(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             marker = stored_marker(segment, header, position) if header.is_control else None
             record_stored_batch(producers, header, marker, seen_ms, segment)
 
-    removed = segment.recover(on_batch, end_offset)
+    cut_bytes = segment.recover(on_batch, end_offset, before_cut)
     producers.end_offset = max(producers.end_offset, segment.next_offset())
-    return removed
+    return Recovered(cut_bytes, has_gap)
+
+
+def _is_hole(segment: LogSegment, following: LogSegment, log_start: int) -> bool:
+    """Whether the end of a segment is lost although the next one has reached the disk.
+
+    A roll names the new segment by the end of the one before, so there is no gap between them until
+    compaction makes one. A log whose batches have gaps anywhere was compacted once, or follows one
+    that was, and nobody can tell; nor can anybody where a segment could not take the next offset.
+    """
+    end = segment.next_offset()
+    is_gap = following.base_offset > max(end, log_start)
+    return is_gap and segment.fits_offset(_first_end(following))
+
+
+def _report_hole(segment: LogSegment, following: LogSegment, action: str) -> None:
+    logger.warning(
+        "event=end-of-segment-lost path=%s first_missing_offset=%d next_offset_present=%d"
+        " action=%s",
+        segment.log.path,
+        segment.next_offset(),
+        following.base_offset,
+        action,
+    )
+
+
+def _first_end(segment: LogSegment) -> int:
+    """The last offset of the first batch; the base offset if no batch is there."""
+    try:
+        for header, _position in segment.batches():
+            return header.last_offset
+    except CorruptLogError as error:
+        logger.debug("event=damaged-segment-start error=%s", error)
+    return segment.base_offset
 
 
 def note_all_epochs(segments: LogSegments, leader_epochs: LeaderEpochCache) -> None:
@@ -110,8 +175,15 @@ def note_all_epochs(segments: LogSegments, leader_epochs: LeaderEpochCache) -> N
         logger.warning("event=leader-epochs-incomplete error=%s", error)
 
 
-def _delete_all(segments: LogSegments, doomed: list[LogSegment]) -> None:
-    for segment in doomed:
+def _remove(segments: LogSegments, doomed: Sequence[LogSegment]) -> None:
+    """Remove the segments behind a fault, from the highest down, and wait until they are gone.
+
+    From the lowest up, a kill in between would leave a log that goes on behind a hole; and if the
+    fault were cut before the names are gone from the disk, a power cut would.
+    """
+    if not doomed:
+        return
+    for segment in reversed(doomed):
         logger.warning(
             "event=segment-behind-fault-deleted path=%s bytes=%d",
             segment.log.path,
@@ -119,3 +191,5 @@ def _delete_all(segments: LogSegments, doomed: list[LogSegment]) -> None:
         )
         segments.remove(segment.base_offset)
         segment.delete_files()
+    files = doomed[0].files
+    files.file_system.sync_directory(files.directory)

@@ -154,7 +154,7 @@ class LogStartup:
                     configs[topic.name],
                     now_ms=now_ms,
                     clean_shutdown=log_dir.stopped_cleanly,
-                    recovery_point=max(0, checkpoints.recovery_points.get(topic_partition, 0)),
+                    recovery_point=_recovery_point(checkpoints, topic_partition),
                     log_start_checkpoint=checkpoints.log_starts.get(
                         topic_partition, log_starts.get(topic_partition, 0)
                     ),
@@ -350,6 +350,13 @@ def _read(log_dir: LogDir) -> _Checkpoints:
         log_dir.read_log_starts(),
         log_dir.read_high_watermarks(),
     )
+
+
+def _recovery_point(checkpoints: _Checkpoints, topic_partition: TopicPartition) -> int | None:
+    """What is known to be on disk of a log: nothing of a new one; None if the file is lost."""
+    if not checkpoints.recovery_points:
+        return None
+    return max(0, checkpoints.recovery_points.get(topic_partition, 0))
 
 
 def _configs_of(catalog: TopicCatalog, broker: BrokerConfig) -> dict[str, LogConfig]:

@@ -32,7 +32,7 @@ from seglog.broker.storage.roll_policy import (
 from seglog.broker.storage.segment import LogSegment
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import BatchHeader, assign_offsets
-from seglog.protocol.types import NO_TIMESTAMP
+from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +240,11 @@ class LogWriter:
         if reason is None:
             self._roll_bounds = roll_bounds(segment, self.config, self._jitter_ms)
             return False
-        self.roll_to(max(first_offset, self._offsets.log_end), now_ms, reason)
+        # Behind a gap, too, the new segment is named by the end of the one before, so that recovery
+        # can tell a lost end from a gap; unless the offsets would not fit then.
+        log_end = self._offsets.log_end
+        fits = last_offset - log_end <= INT32_MAX
+        self.roll_to(log_end if fits else first_offset, now_ms, reason)
         return True
 
     def roll_to(self, base_offset: int, now_ms: int, reason: RollReason) -> LogSegment:

@@ -343,13 +343,18 @@ class LogSegment:
         self,
         on_batch: Callable[[BatchHeader, int], None] | None = None,
         end_offset: int | None = None,
+        before_cut: Callable[[], None] | None = None,
     ) -> int:
         """Verifies the data file, cuts it behind the last good batch, and rebuilds all indexes.
+
+        What was cut is cut on disk when this returns.
 
         Args:
             on_batch: called with header and file position of each good batch; aborted
                 transactions are the caller's to put back into ``transaction_index``.
             end_offset: where the next segment begins, if there is one.
+            before_cut: called once before the file is cut. Without the bad batch nothing tells
+                any more that segments behind it are to go, so they have to be gone by then.
 
         Returns:
             How many bytes were cut off (REC-4). The same calls on the result change nothing
@@ -370,7 +375,10 @@ class LogSegment:
                 on_batch(header, position)
         removed = 0
         if batches.end < self.log.size:
+            if before_cut is not None:
+                before_cut()
             removed = self.log.truncate(batches.end)
+            self.log.sync()
             logger.warning(
                 "event=segment-cut path=%s position=%d bytes=%d reason=%r",
                 self.log.path,

@@ -31,7 +31,7 @@ def open_log(
     *,
     file_system: FileSystem | None = None,
     clean: bool = False,
-    recovery_point: int = 0,
+    recovery_point: int | None = 0,
     log_start: int = 0,
     now_ms: int = NOW_MS,
 ) -> Log:

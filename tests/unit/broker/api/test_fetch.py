@@ -1,6 +1,7 @@
 """Fetch, against real logs. Statement ids are those of the behaviour reference."""
 
 import asyncio
+import struct
 
 import pytest
 
@@ -185,8 +186,12 @@ async def test_reader_in_a_hole_at_the_end_of_a_segment_is_led_across_it(
     partition = broker.partition("t", 0)
     for _ in range(8):
         await broker.produce([("t", 0, batch_of(*[b"x"] * 10))])
-    partition.log.roll(NOW_MS, expected_next_offset=100)
-    for _ in range(10):
+    partition.log.roll(NOW_MS)
+    follow = bytearray(batch_of(*[b"x"] * 10))
+    struct.pack_into(">q", follow, 0, 100)
+    partition.log.append_as_follower(memoryview(follow), now_ms=NOW_MS, leader_epoch=0)
+    partition.log.set_high_watermark(110)
+    for _ in range(9):
         await broker.produce([("t", 0, batch_of(*[b"x"] * 10))])
     for offset in range(200):
         response = await broker.fetch(

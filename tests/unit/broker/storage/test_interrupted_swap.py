@@ -1,5 +1,6 @@
 """Tidying a folder after a swap that a crash has cut short."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from seglog.broker.storage.interrupted_swap import tidy_folder
 from seglog.broker.storage.segment import LogSegment
 from support.log_builder import KEEP, NOW_MS, names_in, offsets_of, open_log, read_all
 from support.segment_builder import append, batch
+
+COMPACTED = replace(KEEP, cleanup_policy=frozenset({"compact"}))
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def test_swap_files_above_a_cleaned_one_are_dropped(directory: Path) -> None:
     make(directory, 0, [1], ".cleaned")
     make(directory, 5, [6], ".swap")
     assert tidy(directory) == [".log", "5.log"]
-    assert offsets_of(read_all(open_log(directory))) == [0, 1, 5, 6]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [0, 1, 5, 6]
 
 
 def test_swap_files_below_a_cleaned_one_belong_to_a_complete_swap(directory: Path) -> None:
@@ -65,7 +68,7 @@ def test_swap_files_below_a_cleaned_one_belong_to_a_complete_swap(directory: Pat
     make(directory, 0, [1], ".swap")
     make(directory, 5, [6], ".cleaned")
     assert tidy(directory) == [".log", "5.log"]
-    assert offsets_of(read_all(open_log(directory))) == [1, 5, 6]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [1, 5, 6]
 
 
 def test_complete_swap_replaces_what_it_covers(directory: Path) -> None:
@@ -75,7 +78,7 @@ def test_complete_swap_replaces_what_it_covers(directory: Path) -> None:
     make(directory, 0, [1, 6], ".swap")
     make(directory, 10, [11], ".swap")
     assert tidy(directory) == [".log", "10.log", "15.log"]
-    assert offsets_of(read_all(open_log(directory))) == [1, 6, 11, 15, 16]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [1, 6, 11, 15, 16]
 
 
 def test_an_empty_swap_file_costs_records(directory: Path) -> None:
@@ -84,7 +87,7 @@ def test_an_empty_swap_file_costs_records(directory: Path) -> None:
     make(directory, 5, [5, 6])
     make(directory, 0, [], ".swap")
     assert tidy(directory) == [".log", "5.log"]
-    assert offsets_of(read_all(open_log(directory))) == [0, 1, 5, 6]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [0, 1, 5, 6]
 
 
 def test_an_empty_segment_does_not_come_where_its_source_has_gone(directory: Path) -> None:
@@ -92,7 +95,7 @@ def test_an_empty_segment_does_not_come_where_its_source_has_gone(directory: Pat
     make(directory, 5, [5, 6])
     make(directory, 0, [], ".swap")
     assert tidy(directory) == [".log", "5.log"]
-    assert offsets_of(read_all(open_log(directory))) == [5, 6]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [5, 6]
 
 
 @pytest.mark.parametrize("missing", [".log", ".index", ".timeindex"])
@@ -104,7 +107,7 @@ def test_half_renamed_segment_is_completed(directory: Path, missing: str) -> Non
     (directory / f"{name}.swap").rename(directory / name)
     tidy(directory)
     assert not names_in(directory, ".swap")
-    assert offsets_of(read_all(open_log(directory))) == [1]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [1]
 
 
 @pytest.mark.parametrize("damage", ["junk", "flipped bit", "cut"])
@@ -119,7 +122,7 @@ def test_damaged_swap_file_replaces_what_is_whole(directory: Path, damage: str) 
     path.write_bytes({"junk": bytes(500), "cut": content[:-10]}.get(damage, content))
     assert tidy(directory) == [".log", "5.log"]
     assert not names_in(directory, ".swap")
-    assert offsets_of(read_all(open_log(directory))) == [0, 1, 5, 6]
+    assert offsets_of(read_all(open_log(directory, COMPACTED))) == [0, 1, 5, 6]
 
 
 def test_damaged_swap_file_does_not_stop_the_start(directory: Path) -> None:

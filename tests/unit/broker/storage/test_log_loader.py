@@ -271,14 +271,16 @@ def test_missing_data_file_costs_its_records_only_and_is_reported(
     assert names_in(log.directory, f"{second.base_offset:020d}.index") == []
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_data_file_of_no_bytes_costs_its_records_only(tmp_path: Path, clean: bool) -> None:
-    """C026."""
+@pytest.mark.parametrize(("clean", "recovery_point"), [(True, 60), (False, 60), (False, None)])
+def test_data_file_of_no_bytes_costs_its_records_only(
+    tmp_path: Path, clean: bool, recovery_point: int | None
+) -> None:
+    """C026: below the recovery point, or where nobody knows what that was."""
     log = filled(tmp_path / "log")
     second, third = list(log.segments)[1:3]
     log.close()
     Path(second.log.path).write_bytes(b"")
-    log = open_log(tmp_path / "log", SMALL, clean=clean)
+    log = open_log(tmp_path / "log", SMALL, clean=clean, recovery_point=recovery_point)
     assert offsets_of(read_all(log)) == [*range(second.base_offset), *range(third.base_offset, 60)]
 
 

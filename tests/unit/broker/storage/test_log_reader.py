@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.records.batch import BatchHeader
 from support.log_builder import (
@@ -21,8 +22,9 @@ from support.log_builder import (
     read_bytes,
     reopen,
 )
+from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
-from support.segment_builder import headers_in
+from support.segment_builder import headers_in, new_segment
 
 SMALL = replace(KEEP, segment_bytes=2000, index_interval_bytes=200)
 END = FetchIsolation.LOG_END
@@ -105,13 +107,11 @@ def stored_headers(log: Log) -> list[BatchHeader]:
 
 def test_offsets_that_are_missing_lead_to_the_next_batch(tmp_path: Path) -> None:
     """READ-4, READ-5, C022: also where the hole is at the end of a segment."""
-    log = open_log(tmp_path / "log")
-    for base_offset in (0, 5, 79):
-        batch = memoryview(bytearray(stored_batch(base_offset)))
-        log.append_as_follower(batch, now_ms=NOW_MS, leader_epoch=0)
-    log.roll(NOW_MS, 100)
-    batch = memoryview(bytearray(stored_batch(100)))
-    log.append_as_follower(batch, now_ms=NOW_MS, leader_epoch=0)
+    for base_offset, offsets in ((0, [0, 5, 79]), (100, [100])):
+        segment = new_segment(OsFileSystem(), tmp_path, base_offset)
+        append_to_segment(segment, *(stored_batch(offset) for offset in offsets))
+        segment.close()
+    log = open_log(tmp_path, clean=True)
     for max_bytes in (1, 1 << 20):
         for offset in range(101):
             first = headers_in(read_bytes(log, offset, max_bytes))[0]

@@ -20,6 +20,7 @@ from support.log_builder import (
     open_log,
     read_all,
     read_bytes,
+    reopen,
 )
 from support.segment_builder import batch as stored_batch
 
@@ -76,13 +77,16 @@ def test_torn_tail_is_left_out(follower: Log) -> None:
 
 
 def test_append_larger_than_a_segment_gets_one_of_its_own(tmp_path: Path) -> None:
-    """APP-7, ROLL-7: and the next segment begins with the next offset that comes."""
+    """APP-7, ROLL-7: the next segment begins where this one ends, if what comes fits there."""
     log = open_log(tmp_path / "log", replace(KEEP, segment_bytes=100))
     replicate(log, stored_batch(0, value=bytes(500)))
     replicate(log, stored_batch(10, value=bytes(500)))
-    assert base_offsets(log) == [0, 10]
+    assert base_offsets(log) == [0, 1]
     replicate(log, stored_batch(INT32_MAX + 50))
-    assert base_offsets(log) == [0, 10, INT32_MAX + 50]
+    assert base_offsets(log) == [0, 1, INT32_MAX + 50]
+    for clean in (False, True):
+        log = reopen(log, clean=clean)
+        assert offsets_of(read_all(log)) == [0, 10, INT32_MAX + 50]
 
 
 def test_follower_comes_to_the_same_state_as_its_leader(tmp_path: Path, follower: Log) -> None:
