@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile
 SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
-.PHONY: install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
+.PHONY: schedules install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
 
 install: $(STAMP)
 
@@ -40,6 +40,13 @@ fix: $(STAMP)
 
 test: $(STAMP)
 	$(PYTEST) --ignore=tests/spark
+
+# Orders of loop and workers by seed: make schedules SCHEDULES=100000 FIRST=2000; with SEED=159 one of them, and its trace.
+SCHEDULES ?= 2000
+FIRST ?= 0
+
+schedules: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m support.schedules --count $(SCHEDULES) --first $(FIRST) $(if $(SEED),--seed $(SEED))
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo

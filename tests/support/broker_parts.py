@@ -58,8 +58,15 @@ def batch_of(
 class BrokerParts:
     """All of a broker but its sockets and its timers."""
 
-    def __init__(self, services: Services, log_dir: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        log_dir: Path,
+        settings: Mapping[str, str],
+        file_system: FileSystem | None = None,
+    ) -> None:
         self.services = services
+        self.file_system = file_system or OsFileSystem()
         self.handlers: Handlers = build_handlers(services)
         self.log_dir = log_dir
         self.fatal_errors: list[StorageError] = []
@@ -82,7 +89,8 @@ class BrokerParts:
         given = {"log.dirs": str(log_dir), **(settings or {})}
         config = load_broker_config(None, {}, [f"{key}={value}" for key, value in given.items()])
         clock = clock or FakeClock(NOW_MS)
-        logs = LogManager(config, file_system or OsFileSystem())
+        file_system = file_system or OsFileSystem()
+        logs = LogManager(config, file_system)
         catalog = logs.open()
         config = config.with_dynamic(catalog.dynamic_defaults, cluster_default=True)
         config = config.with_dynamic(catalog.dynamic)
@@ -90,7 +98,7 @@ class BrokerParts:
         workers = Workers(asyncio.get_running_loop())
         fatal_errors: list[StorageError] = []
         services = Services.build(config, clock, logs, catalog, workers, fatal_errors.append)
-        parts = cls(services, log_dir, given)
+        parts = cls(services, log_dir, given, file_system)
         parts.fatal_errors = fatal_errors
         return parts
 

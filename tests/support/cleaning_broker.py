@@ -3,7 +3,6 @@
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.types import TopicPartition
@@ -23,7 +22,7 @@ class Cleaning:
         self.cleaner = LogCleaner(
             parts.services.config,
             parts.services.logs,
-            OsFileSystem(),
+            parts.file_system,
             parts.services.clock,
             run_blocking=parts.services.workers.background.run,
             storage_failed=lambda _log, error: self.failed.append(error),
