@@ -59,6 +59,7 @@ class LogConfig:
     flush_ms: int = from_broker("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
     index_interval_bytes: int = from_broker("log.index.interval.bytes")
     max_compaction_lag_ms: int = from_broker("log.cleaner.max.compaction.lag.ms")
+    max_decompressed_message_bytes: int = from_broker("max.decompressed.message.bytes")
     max_message_bytes: int = from_broker("message.max.bytes")
     message_timestamp_type: str = from_broker("log.message.timestamp.type")
     message_timestamp_before_max_ms: int = from_broker("log.message.timestamp.before.max.ms")

@@ -101,6 +101,13 @@ class TopicDefaults:
     message_max_bytes: int = integer(
         1_048_588, "Largest record batch that is accepted, as stored.", low=0, dynamic=True
     )
+    max_decompressed_message_bytes: int = integer(
+        64 * 1024 * 1024,
+        "What the records of one compressed batch may inflate to; it is refused beyond. Kafka's "
+        "default is 2147483639, for a record.",
+        low=0,
+        dynamic=True,
+    )
     log_message_timestamp_type: str = string(
         "CreateTime",
         "Whose clock stamps records: the producer's or, at the append, the broker's.",

@@ -87,9 +87,9 @@ def scan_records(
     cdef const unsigned char* area
     cdef int fault
     cdef tuple null_keys = (), bad_timestamps = ()
-    check_count(record_count)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
+        check_count(record_count, view.len)
         area = <const unsigned char*>view.buf
         if view.len < NOGIL_BYTES_MIN:
             fault = summarize(
@@ -155,9 +155,9 @@ def find_timestamp(
     cdef Py_ssize_t index = 0
     cdef int64_t offset_delta = 0, timestamp = 0
     cdef int fault
-    check_count(record_count)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
+        check_count(record_count, view.len)
         with nogil:
             fault = search_timestamp(
                 <const unsigned char*>view.buf, view.len, record_count, base_timestamp, target,
@@ -168,6 +168,52 @@ def find_timestamp(
     finally:
         PyBuffer_Release(&view)
     return None if index >= record_count else (offset_delta, timestamp)
+
+
+cdef int largest_timestamp(
+    const unsigned char* data, Py_ssize_t size, Py_ssize_t count, int64_t base_timestamp,
+    int64_t from_delta, Py_ssize_t* index, Py_ssize_t* found, int64_t* largest
+) noexcept nogil:
+    cdef RecordFields fields
+    cdef Py_ssize_t position = 0
+    cdef int64_t timestamp
+    cdef int fault
+    found[0] = 0
+    for index[0] in range(count):
+        fault = parse_record(data, position, size, &fields)
+        if fault:
+            return fault
+        position = fields.end
+        if fields.offset_delta < from_delta:
+            continue
+        timestamp = wrapping_add(base_timestamp, fields.timestamp_delta)
+        if found[0] == 0 or timestamp > largest[0]:
+            largest[0] = timestamp
+        found[0] += 1
+    return FAULT_NONE
+
+
+def greatest_timestamp(
+    data, Py_ssize_t record_count, int64_t base_timestamp, int64_t from_delta=INT64_MIN
+):
+    """The greatest timestamp from an offset delta on; the twin is in ``_pure.py``."""
+    cdef Py_buffer view
+    cdef Py_ssize_t index = 0, found = 0
+    cdef int64_t largest = -1
+    cdef int fault
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        check_count(record_count, view.len)
+        with nogil:
+            fault = largest_timestamp(
+                <const unsigned char*>view.buf, view.len, record_count, base_timestamp, from_delta,
+                &index, &found, &largest,
+            )
+        if fault:
+            raise_malformed(fault, index)
+    finally:
+        PyBuffer_Release(&view)
+    return largest if found else None
 
 
 # --- rewriting --------------------------------------------------------------------------------
@@ -275,7 +321,6 @@ def rewrite_records(
     cdef RewritePlan plan
     cdef unsigned char* target
     cdef int fault
-    check_count(record_count)
     if keep_mask is not None:
         mask_bytes = bytes(memoryview(keep_mask))  # a private copy that nobody can shrink
         if len(mask_bytes) != record_count:
@@ -286,6 +331,7 @@ def rewrite_records(
     plan.renumber = renumber
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
+        check_count(record_count, view.len)
         with nogil:
             fault = plan_rewrite(
                 <const unsigned char*>view.buf, view.len, record_count, base_timestamp, mask, &plan

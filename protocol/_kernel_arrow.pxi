@@ -304,9 +304,8 @@ cdef class RecordColumns:
         cdef AreaPlace place
         cdef ColumnTargets before
         cdef const unsigned char* area
-        cdef Py_ssize_t size, index = 0, headers = 0, count
+        cdef Py_ssize_t size, index = 0, headers = 0
         cdef int fault = FAULT_NONE
-        check_count(record_count)
         place.count = record_count
         place.base_offset = base_offset
         place.base_timestamp = base_timestamp
@@ -318,16 +317,16 @@ cdef class RecordColumns:
         try:
             area = <const unsigned char*>view.buf
             size = view.len
-            # A header may announce any number of records: no more fit than the bytes allow.
-            count = min(record_count, size // (MIN_RECORD_BODY_BYTES + 1))
-            self._reserve(count, size)
+            # A header may announce any number of records, the columns are not made that long.
+            check_count(record_count, size)
+            self._reserve(record_count, size)
             before = self.targets
             if self.targets.with_headers:
                 with nogil:
                     fault = count_headers(area, size, record_count, &headers, &index)
                 if fault:
                     raise_malformed(fault, index)
-                self._reserve_headers(count, headers, size)
+                self._reserve_headers(record_count, headers, size)
                 before = self.targets
             with nogil:
                 fault = put_records(area, size, &place, &self.targets, &index)

@@ -46,9 +46,11 @@ cdef int raise_too_large() except -1:
     raise records_too_large()
 
 
-cdef int check_count(Py_ssize_t record_count) except -1:
+cdef int check_count(Py_ssize_t record_count, Py_ssize_t area_bytes) except -1:
     if record_count < 0:
         raise_malformed(FAULT_NEGATIVE_COUNT, record_count)
+    if record_count > area_bytes // (MIN_RECORD_BODY_BYTES + 1):
+        raise_malformed(FAULT_COUNT_TOO_LARGE, record_count)
     return 0
 
 
@@ -290,10 +292,10 @@ def decode_records(
     cdef int fault = FAULT_NONE
     cdef tuple headers, no_headers = ()
     cdef list out = []
-    check_count(record_count)
     check_record_type(record_type)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
+        check_count(record_count, view.len)
         area = <const unsigned char*>view.buf
         for index in range(record_count):
             fault = parse_record(area, position, view.len, &fields)

@@ -23,6 +23,7 @@ cdef enum:
     FAULT_BYTES_LEFT = 11
     FAULT_CHANGED = 12
     FAULT_NEGATIVE_COUNT = 13
+    FAULT_COUNT_TOO_LARGE = 14
 
     # Fewest bytes after the length field: attributes, two deltas, two lengths, the header count.
     MIN_RECORD_BODY_BYTES = 6

@@ -17,8 +17,15 @@ MAX_TAGGED_FIELDS: Final = 10_000
 MAX_BATCH_BYTES: Final = 2**31 - 1
 """Bytes of one record batch: its length is an int32."""
 
-MAX_DECOMPRESSED_BYTES: Final = 128 * MIB
-"""Bytes that the records of one batch may inflate to; above it the batch is refused unread."""
+MAX_DECOMPRESSED_BYTES: Final = 64 * MIB
+"""Bytes that the records of one batch may inflate to unless somebody says otherwise.
+
+Some kilobytes of a stream inflate to any size, so this bounds what one batch costs. It bounds the
+records of a batch too: each takes ``MIN_RECORD_BYTES``.
+"""
+
+MIN_RECORD_BYTES: Final = 7
+"""The smallest record: its length, attributes, two deltas, two lengths and a count of headers."""
 
 DECOMPRESSION_CHUNK_BYTES: Final = MIB
 """How much is inflated at a time before the total is compared with the bound."""

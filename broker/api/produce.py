@@ -1,48 +1,52 @@
 """Produce: append one batch to each of some partitions.
 
 The batches are views of the connection's receive buffer and are written from there. Small ones are
-validated on the spot. A large compressed one is decompressed and checked in a worker while the
-connection keeps its buffer (``Pending.holds_input``), so that nobody else's latency pays for it.
+validated on the spot. What inflates or is compressed anew to more than a little is checked in
+a worker while the connection keeps its buffer (``Pending.holds_input``), so that nobody else's
+latency pays for it: ``produce_apart``.
 
 One bad partition never harms the others: each has its own result, and nothing of a refused batch is
 on disk. Batches of transactions have to be let in by the coordinator first: ``transactional``.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
-from seglog.broker.api.acknowledgements import Waiting, when_acknowledged
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.produce_answer import ProduceAnswer, no_batch
+from seglog.broker.api.produce_apart import Admission, ApartAppends
 from seglog.broker.api.services import Services
 from seglog.broker.api.transactional import Refusals, admit_batches
-from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
-from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
+from seglog.broker.storage.append import (
+    STORED_AS_SENT,
+    AppendInfo,
+    NeedsWorkerError,
+    prepare_append,
+)
 from seglog.protocol.api import (
-    ZERO_TOPIC_ID,
     ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
     ProduceResponse,
 )
-from seglog.protocol.errors import ErrorCode, RecordError, SeglogError
-from seglog.protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT
-from seglog.protocol.types import Acks
+from seglog.protocol.errors import ErrorCode, SeglogError
+from seglog.protocol.records.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
 
 INLINE_COMPRESSED_BYTES_MAX: Final = 16 * 1024
-"""A compressed batch up to this size is validated on the loop, which costs less than a thread hop.
+"""A larger compressed batch goes to a worker without a try: few of them inflate to little."""
 
-So small a bomb inflates to the bound of a batch within some 30 ms."""
+INLINE_INFLATED_BYTES_MAX: Final = 256 * 1024
+"""So much of one request is inflated and checked on the loop, within about a millisecond.
+
+It costs less than a thread hop. A batch does not show in its size what it inflates to: the codec's
+frame says it, or inflating stops there, and a worker begins anew."""
 
 _ATTRIBUTES_LOW_BYTE: Final = 22
-_CODEC_MASK: Final = 0x07
-_ADMIN_CLIENT_ID: Final = "__admin_client"
 _NONE_REFUSED: Final[Mapping[int, SeglogError]] = MappingProxyType({})
-
-Admit: TypeAlias = Callable[[], tuple[Refusals, asyncio.Future[None] | None]]
 
 
 class ProduceOperation:
@@ -52,57 +56,62 @@ class ProduceOperation:
     holds an error, which is the only way to tell the client.
     """
 
-    __slots__ = ("_services",)
+    __slots__ = ("_apart", "_services")
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._apart = ApartAppends(services)
 
     def handle(
         self, request: ProduceRequest, context: RequestContext
     ) -> ProduceResponse | Pending[ProduceResponse]:
         """Append what was sent, in the order of the request."""
-        acks = request.acks
-        if acks not in (-1, 0, 1):
+        if request.acks not in (-1, 0, 1):
             return _refuse_acks(request)
         entries = request.partitions
-        is_special = False
-        for entry in entries:
-            records = entry.records
-            if records is not None and (
-                records.nbytes > INLINE_COMPRESSED_BYTES_MAX
-                or records.nbytes < HEADER_BYTES
-                or records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-            ):
-                is_special = True
-        refusals: Refusals = _NONE_REFUSED
-        if is_special:
-            pending, refusals = self._look_closely(request, context)
-            if pending is not None:
-                return pending
+        answer = ProduceAnswer(self._services, request, context)
+        admission: Admission | None = None
+        if any(map(_is_special, entries)):
+            is_costly, admission = self._look_closely(answer)
+            if is_costly or (admission is not None and admission.admitted is not None):
+                return self._go_on_apart(answer, entries, admission)
+        refusals: Refusals = _NONE_REFUSED if admission is None else admission.refusals
         now_ms = self._services.clock.time_ms()
-        results: list[ProducePartitionResult] = []
-        waiting: Waiting = []
+        inline_bytes_left = INLINE_INFLATED_BYTES_MAX
         for entry in entries:
             try:
-                partition = self._partition_for(entry, context)
+                partition = answer.partition_for(entry)
                 if entry.records is None:
-                    raise refusals.get(id(entry)) or _no_batch(entry)
-                info = partition.append(entry.records, acks, now_ms)
+                    raise refusals.get(id(entry)) or no_batch(entry)
+                if _may_take_long(entry.records, partition):
+                    info, used = _append_bounded(
+                        entry.records, partition, answer.acks, now_ms, inline_bytes_left
+                    )
+                    inline_bytes_left -= used
+                else:
+                    info = partition.append(entry.records, answer.acks, now_ms)
+            except NeedsWorkerError:
+                return self._go_on_apart(answer, entries[answer.outcomes :], admission)
             except SeglogError as error:
-                results.append(self._refused(entry, acks, error))
+                answer.refuse(entry, error)
                 continue
-            self._accepted(entry, partition, info, acks, results, waiting)
-        response = ProduceResponse(results)
-        return Pending(self._await_all(response, waiting, request)) if waiting else response
+            answer.accept(entry, partition, info)
+        finished = answer.finish()
+        return Pending(finished) if isinstance(finished, asyncio.Future) else finished
 
-    def _look_closely(
-        self, request: ProduceRequest, context: RequestContext
-    ) -> tuple[Pending[ProduceResponse] | None, Refusals]:
-        """Have large batches validated in a worker, and those of transactions let in.
+    def _go_on_apart(
+        self,
+        answer: ProduceAnswer,
+        entries: Sequence[ProducePartition],
+        admission: Admission | None,
+    ) -> Pending[ProduceResponse]:
+        """Have the rest of a request validated in workers."""
+        work = self._apart.append(answer, entries, admission)
+        return self._services.begin(work, holds_input=True)
 
-        Returns:
-            The answer if it takes a while; otherwise what is refused, to append the rest now.
-        """
+    def _look_closely(self, answer: ProduceAnswer) -> tuple[bool, Admission | None]:
+        """Ask for leave for batches of transactions, and tell whether a worker is needed."""
+        request = answer.request
         is_costly = is_transactional = False
         for entry in request.partitions:
             records = entry.records
@@ -110,189 +119,57 @@ class ProduceOperation:
                 continue
             is_costly |= self._is_costly(entry, records)
             is_transactional |= bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
-        admission = self._services.admission
-        refusals: Refusals = _NONE_REFUSED
-        admitted, admit = None, None
-        if is_transactional and admission is not None:
-            admit = partial(
-                admit_batches, admission, request, lambda entry: self._partition_for(entry, context)
-            )
-            refusals, admitted = admit()
-        if is_costly or admitted is not None:
-            work = self._validate_apart(request, context, refusals, admitted, admit)
-            return self._services.begin(work, holds_input=True), refusals
-        return None, refusals
+        if not is_transactional or self._services.admission is None:
+            return is_costly, None
+        ask = partial(admit_batches, self._services.admission, find=answer.partition_for)
+        return is_costly, Admission(ask, *ask(request))
 
     def _is_costly(self, entry: ProducePartition, records: memoryview) -> bool:
-        """Whether a batch is better validated in a worker: it is decompressed or recompressed."""
+        """Whether a worker is needed for certain: much is decompressed or recompressed."""
         if records.nbytes <= INLINE_COMPRESSED_BYTES_MAX:
             return False
-        if records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK:
+        if records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
             return True
         partition = self._services.partitions.find(entry.topic, entry.partition)
-        return partition is not None and partition.log.config.compression_type not in (
-            "producer",
-            "uncompressed",
-        )
-
-    async def _validate_apart(
-        self,
-        request: ProduceRequest,
-        context: RequestContext,
-        refusals: Refusals,
-        admitted: "asyncio.Future[None] | None",
-        admit: Admit | None,
-    ) -> ProduceResponse:
-        """The same with all validation in workers, then all appends in the order of the request."""
-        validations = [
-            self._begin_validation(entry, context, refusals) for entry in request.partitions
-        ]
-        # Wait for all of them whatever comes: while one runs, the receive buffer must stay.
-        prepared = await asyncio.gather(*validations, return_exceptions=True)
-        if admit is not None:
-            refusals = await _admitted_at_last(request, refusals, admitted, admit)
-        acks = request.acks
-        now_ms = self._services.clock.time_ms()
-        results: list[ProducePartitionResult] = []
-        waiting: Waiting = []
-        for entry, outcome in zip(request.partitions, prepared, strict=True):
-            try:
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                if id(entry) in refusals:
-                    raise refusals[id(entry)]
-                # It may have been deleted meanwhile.
-                partition = self._partition_for(entry, context)
-                info = partition.append_prepared(outcome, acks, now_ms)
-            except SeglogError as error:
-                results.append(self._refused(entry, acks, error))
-                continue
-            self._accepted(entry, partition, info, acks, results, waiting)
-        response = ProduceResponse(results)
-        return await self._await_all(response, waiting, request) if waiting else response
-
-    def _await_all(
-        self, response: ProduceResponse, waiting: Waiting, request: ProduceRequest
-    ) -> "asyncio.Future[ProduceResponse]":
-        """The response once everything it promises is true; counted among those that wait."""
-        answer = when_acknowledged(response, waiting, request)
-        self._services.counters.waiting_produces += 1
-        answer.add_done_callback(self._waits_no_more)
-        return answer
-
-    def _waits_no_more(self, _answer: "asyncio.Future[ProduceResponse]") -> None:
-        self._services.counters.waiting_produces -= 1
-
-    async def _begin_validation(
-        self, entry: ProducePartition, context: RequestContext, refusals: Refusals
-    ) -> PreparedAppend:
-        partition = self._partition_for(entry, context)
-        records = entry.records
-        if records is None:
-            raise refusals.get(id(entry)) or _no_batch(entry)
-        job = partial(prepare_append, records, partition.log.config, self._services.clock.time_ms())
-        return await self._services.workers.validation.run(job)
-
-    def _partition_for(self, entry: ProducePartition, context: RequestContext) -> Partition:
-        """Find where to append.
-
-        Raises:
-            RequestError: there is no such partition, or a client must not write to it.
-        """
-        if entry.topic_id != ZERO_TOPIC_ID:
-            # Each time: the name may be that of another topic by now.
-            entry.topic = self._services.partitions.topic_name(entry.topic_id)
-        partition = self._services.partitions.get(entry.topic, entry.partition)
-        if partition.is_internal and context.client_id != _ADMIN_CLIENT_ID:
-            raise RequestError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{entry.topic} is internal: clients cannot write to it",
-            )
-        return partition
-
-    def _accepted(
-        self,
-        entry: ProducePartition,
-        partition: Partition,
-        info: AppendInfo,
-        acks: int,
-        results: list[ProducePartitionResult],
-        waiting: Waiting,
-    ) -> None:
-        result = ProducePartitionResult(
-            entry.topic,
-            entry.partition,
-            ErrorCode.NONE,
-            info.first_offset,
-            info.log_append_time_ms,
-            info.log_start_offset,
-            (),
-            None,
-            entry.topic_id,
-        )
-        results.append(result)
-        partition.counters.produce_requests += 1
-        acknowledged = partition.acknowledgement(info, acks)
-        if acknowledged is not None and acks != Acks.NONE:
-            waiting.append((result, acknowledged))
-
-    def _refused(
-        self, entry: ProducePartition, acks: int, error: SeglogError
-    ) -> ProducePartitionResult:
-        code, message = describe_error(error)
-        record_errors: Sequence[tuple[int, str]] = ()
-        if isinstance(error, RecordError):
-            record_errors = error.record_errors
-        partition = self._services.partitions.find(entry.topic, entry.partition)
-        if partition is not None:
-            counters = partition.counters
-            counters.produce_requests += 1
-            counters.failed_produce_requests += 1
-            if entry.records is not None:
-                counters.bytes_rejected += entry.records.nbytes
-            if isinstance(error, RecordError):
-                counters.invalid_records += 1
-        if acks == Acks.NONE:
-            self._services.counters.unacknowledged_failures += 1
-        return ProducePartitionResult(
-            entry.topic,
-            entry.partition,
-            code,
-            record_errors=record_errors,
-            error_message=message,
-            topic_id=entry.topic_id,
+        return partition is not None and (
+            partition.log.config.compression_type not in STORED_AS_SENT
         )
 
 
-async def _admitted_at_last(
-    request: ProduceRequest,
-    refusals: Refusals,
-    admitted: "asyncio.Future[None] | None",
-    admit: Admit,
-) -> Refusals:
-    """Ask for leave again after a wait, since a transaction may have ended meanwhile.
-
-    Records that reach the disk before their partition is known to be in the transaction would stay
-    undecided if the power failed then, so that is waited for; and nothing suspends between the last
-    leave and the append, so that no end comes in between.
-    """
-    while True:
-        if admitted is not None:
-            await asyncio.wait([admitted])
-            if (failure := admitted.exception()) is not None:
-                error = RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, describe_error(failure)[1])
-                return {id(entry): error for entry in request.partitions}
-        more, admitted = admit()
-        refusals = {**refusals, **more}
-        if admitted is None:
-            return refusals
-
-
-def _no_batch(entry: ProducePartition) -> RecordError:
-    return RecordError(
-        ErrorCode.INVALID_RECORD,
-        f"nothing was sent for {entry.topic}-{entry.partition}; one batch is needed",
+def _is_special(entry: ProducePartition) -> bool:
+    """Whether a batch needs a closer look before anything of its request is appended."""
+    records = entry.records
+    return records is not None and (
+        records.nbytes > INLINE_COMPRESSED_BYTES_MAX
+        or records.nbytes < HEADER_BYTES
+        or bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
     )
+
+
+def _may_take_long(records: memoryview, partition: Partition) -> bool:
+    """Whether what a batch costs is unknown, or more than its bytes: it is (re)compressed."""
+    return records.nbytes >= HEADER_BYTES and (
+        bool(records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK)
+        or partition.log.config.compression_type not in STORED_AS_SENT
+    )
+
+
+def _append_bounded(
+    records: memoryview, partition: Partition, acks: int, now_ms: int, inline_bytes_max: int
+) -> tuple[AppendInfo, int]:
+    """Append a batch, if inflating and checking it is quick.
+
+    Returns:
+        What was appended, and how many bytes were inflated or compressed for it.
+
+    Raises:
+        NeedsWorkerError: it is not; nothing was done.
+        SeglogError: as ``Partition.append``.
+    """
+    prepared = prepare_append(
+        records, partition.log.config, now_ms, inline_bytes_max=inline_bytes_max
+    )
+    return partition.append_prepared(prepared, acks, now_ms), prepared.worked_bytes
 
 
 def _refuse_acks(request: ProduceRequest) -> ProduceResponse:

@@ -151,7 +151,11 @@ def waiting_families(counters: BrokerCounters) -> list[Family]:
     for quantile, milliseconds in durations.quantiles_ms():
         quantiles.add(milliseconds, quantile)
     seconds = Family("seglog_flush_seconds", HISTOGRAM, "Time of a sync.")
-    return [waiting, quantiles, seconds.add(durations.histogram())]
+    validation = gauge(
+        "seglog_validation_reserved_bytes",
+        "Memory that batches which workers inflate and check may take now.",
+    ).add(counters.validation_bytes)
+    return [waiting, quantiles, seconds.add(durations.histogram()), validation]
 
 
 def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:

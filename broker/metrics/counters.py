@@ -78,6 +78,7 @@ class BrokerCounters:
         fetch_session_partitions: partitions that they remember now.
         waiting_fetches: fetch requests that wait for data now.
         waiting_produces: produce requests that wait for their acknowledgement now.
+        validation_bytes: what batches that workers inflate and check may take in memory now.
         deleted_topics: what went in and out of topics that exist no more; the totals of all topics
             must not fall when one is deleted.
     """
@@ -98,6 +99,7 @@ class BrokerCounters:
         "parked_fetches",
         "segment_rolls",
         "unacknowledged_failures",
+        "validation_bytes",
         "waiting_fetches",
         "waiting_produces",
     )
@@ -120,6 +122,7 @@ class BrokerCounters:
         self.fetch_session_partitions = 0
         self.waiting_fetches = 0
         self.waiting_produces = 0
+        self.validation_bytes = 0
 
     def topic(self, name: str) -> TopicCounters:
         """The counters of one topic, made on first use."""

@@ -10,10 +10,12 @@ from typing import Final, NamedTuple
 
 from seglog.broker.storage.producer_state import AppendOrigin, TransactionMarker
 from seglog.config.log_config import LogConfig
-from seglog.protocol.compression import Codec
+from seglog.protocol.compression import Codec, DecompressedTooLargeError
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import (
+    CODEC_MASK,
     HEADER,
+    HEADER_BYTES,
     LENGTH_POSITION,
     LOG_OVERHEAD,
     MAGIC_END,
@@ -24,13 +26,21 @@ from seglog.protocol.records.batch import (
     check_magic,
     patch_timestamps,
 )
-from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, read_marker
 from seglog.protocol.records.ordinary import ordinary_header
+from seglog.protocol.records.rebuild import rebuild_records
 from seglog.protocol.records.validation import BatchInspection, inspect_batch
 from seglog.protocol.types import INT64_MAX, NO_TIMESTAMP, TimestampType
 
+INLINE_RECOMPRESSED_BYTES_MAX: Final = 16 * 1024
+"""More than this is compressed in a worker: the strongest levels take some 10 MB a second."""
+
+_ATTRIBUTES_LOW_BYTE: Final = 22
 _NO_HEADER: Final = BatchHeader(0, 0, -1, 2, 0, 0, -1, -1, -1, -1, -1, -1, 0)
+
+
+class NeedsWorkerError(Exception):
+    """Preparing a batch would take longer than its caller allows; nothing was decided about it."""
 
 
 class PreparedAppend(NamedTuple):
@@ -39,6 +49,7 @@ class PreparedAppend(NamedTuple):
     ``view`` is the batch as it will be written, but for base offset and leader epoch, None if there
     was no complete batch (APP-2). ``header`` tells its base offset as 0. ``marker`` is set for the
     end of a transaction, ``log_append_time_ms`` is -1 unless the broker stamps the records.
+    ``worked_bytes`` are those that were inflated or compressed.
     """
 
     view: memoryview | None
@@ -46,6 +57,7 @@ class PreparedAppend(NamedTuple):
     origin: AppendOrigin
     log_append_time_ms: int
     marker: TransactionMarker | None
+    worked_bytes: int = 0
 
 
 class AppendInfo(NamedTuple):
@@ -66,7 +78,7 @@ class AppendInfo(NamedTuple):
     log_start_offset: int
 
 
-_AS_IT_IS: Final = frozenset({"producer", "uncompressed"})
+STORED_AS_SENT: Final = frozenset({"producer", "uncompressed"})
 """Values of ``compression.type`` with which an uncompressed batch is stored as it came."""
 
 
@@ -75,6 +87,8 @@ def prepare_append(
     config: LogConfig,
     now_ms: int,
     origin: AppendOrigin = AppendOrigin.CLIENT,
+    *,
+    inline_bytes_max: int | None = None,
 ) -> PreparedAppend:
     """Validate the one batch of a leader append and bring it into the form that will be stored.
 
@@ -83,12 +97,14 @@ def prepare_append(
         config: of the topic.
         now_ms: wall clock, which stamps the records of LogAppendTime topics.
         origin: CLIENT or COORDINATOR; whether more is allowed than to clients.
+        inline_bytes_max: how much may be inflated where this runs, None for what the topic allows.
 
     Raises:
+        NeedsWorkerError: the batch inflates to more, or much has to be compressed.
         RecordError: the batch is refused, with the wire code that says why.
     """
     from_client = origin is AppendOrigin.CLIENT
-    if from_client and config.compression_type in _AS_IT_IS and not config.stamps_on_append:
+    if from_client and config.compression_type in STORED_AS_SENT and not config.stamps_on_append:
         earliest_ms, latest_ms = _timestamp_bounds(config, now_ms)
         ordinary = ordinary_header(
             records,
@@ -104,19 +120,23 @@ def prepare_append(
         return PreparedAppend(None, _NO_HEADER, origin, NO_TIMESTAMP, None)
     _check_size(view, config)
     stamps = config.stamps_on_append
-    inspection = inspect_batch(
-        view,
-        require_keys=config.compacts and from_client,
-        timestamp_bounds_ms=None if stamps else _timestamp_bounds(config, now_ms),
-        from_client=from_client,
-        require_zero_base_offset=from_client,
-    )
+    inspection = _inspected(view, config, now_ms, from_client, inline_bytes_max)
     header = inspection.header
     codec = _stored_codec(inspection, config)
+    worked_bytes = 0
     if codec is not inspection.codec or inspection.needs_rebuild:
-        view = _rebuilt(view, header, codec, config)
+        worked_bytes = len(inspection.area)
+        if (
+            inline_bytes_max is not None
+            and codec is not Codec.NONE
+            and worked_bytes > INLINE_RECOMPRESSED_BYTES_MAX
+        ):
+            raise NeedsWorkerError
+        view = _rebuilt(inspection, codec, config)
         _check_size(view, config)
         header = BatchHeader._make(HEADER.unpack_from(view))
+    elif codec is not Codec.NONE:
+        worked_bytes = len(inspection.area)
     if stamps:
         patch_timestamps(view, TimestampType.LOG_APPEND_TIME, now_ms)
         header = BatchHeader._make(HEADER.unpack_from(view))
@@ -124,7 +144,22 @@ def prepare_append(
         patch_timestamps(view, header.timestamp_type, inspection.max_timestamp_ms)
         header = BatchHeader._make(HEADER.unpack_from(view))
     marker = transaction_marker(view) if header.is_control else None
-    return PreparedAppend(view, header, origin, now_ms if stamps else NO_TIMESTAMP, marker)
+    append_time_ms = now_ms if stamps else NO_TIMESTAMP
+    return PreparedAppend(view, header, origin, append_time_ms, marker, worked_bytes)
+
+
+def memory_to_prepare(records: memoryview, config: LogConfig) -> int:
+    """Bytes of memory that ``prepare_append`` of ``records`` may take at most, beside them.
+
+    Nothing is inflated to find out. A batch of which most is known by its size takes none: it is
+    stored from where it is.
+    """
+    if len(records) < HEADER_BYTES:
+        return 0
+    if records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+        # Inflated, and once more written anew.
+        return 2 * config.max_decompressed_message_bytes
+    return 0 if config.compression_type in STORED_AS_SENT else 2 * len(records)
 
 
 def transaction_marker(view: memoryview) -> TransactionMarker | None:
@@ -218,22 +253,44 @@ def _compression_level(codec: Codec, config: LogConfig) -> int | None:
     return None
 
 
-def _rebuilt(view: memoryview, header: BatchHeader, codec: Codec, config: LogConfig) -> memoryview:
+def _inspected(
+    view: memoryview,
+    config: LogConfig,
+    now_ms: int,
+    from_client: bool,
+    inline_bytes_max: int | None,
+) -> BatchInspection:
+    limit = config.max_decompressed_message_bytes
+    bound = limit if inline_bytes_max is None else min(limit, inline_bytes_max)
+    try:
+        return inspect_batch(
+            view,
+            max_decompressed_bytes=bound,
+            require_keys=config.compacts and from_client,
+            timestamp_bounds_ms=None
+            if config.stamps_on_append
+            else _timestamp_bounds(config, now_ms),
+            from_client=from_client,
+            require_zero_base_offset=from_client,
+        )
+    except DecompressedTooLargeError as error:
+        if bound < limit:
+            raise NeedsWorkerError from error
+        raise RecordError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{error.message}, which is max.decompressed.message.bytes: send smaller batches, or "
+            "raise it for the topic",
+        ) from error
+
+
+def _rebuilt(inspection: BatchInspection, codec: Codec, config: LogConfig) -> memoryview:
     """The same records in a new batch with consecutive offsets and the given codec (CMP-4)."""
-    records = [
-        (record.timestamp_ms, record.key, record.value, record.headers)
-        for record in RecordBatch(view).records()
-    ]
-    batch = build_batch(
-        records,
-        codec=codec,
-        level=_compression_level(codec, config),
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-        is_control=header.is_control,
-        timestamp_type=header.timestamp_type,
-        log_append_time_ms=header.max_timestamp,
+    return memoryview(
+        rebuild_records(
+            inspection.header,
+            inspection.area,
+            codec=codec,
+            level=_compression_level(codec, config),
+            renumber_offsets=True,
+        )
     )
-    return memoryview(batch)

@@ -79,7 +79,7 @@ class LogWriter:
         transaction_version: int = 0,
     ) -> AppendInfo:
         """Append a batch that `prepare_append` has validated; see `Log.append_prepared`."""
-        view, header, origin, append_time_ms, marker = prepared
+        view, header, origin, append_time_ms, marker, _ = prepared
         if view is None:
             return self._nothing_appended()
         if header.producer_id >= 0:

@@ -79,8 +79,8 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int) -> bytes | memoryview
 
     Raises:
         CorruptCompressionError: it is not.
-        DecompressedTooLargeError: it inflates to more than ``max_bytes``; no more than that and one
-            chunk was allocated.
+        DecompressedTooLargeError: it inflates to more than ``max_bytes``. Where the stream says so
+            itself nothing was done; otherwise no more than that and one chunk was allocated.
     """
     view = memoryview(data)
     if codec is Codec.NONE:

@@ -38,17 +38,25 @@ _CODECS_BY_NAME: Final = {codec.name_of(): codec for codec in Codec} | {"uncompr
 
 
 class CorruptCompressionError(RecordError):
-    """Bytes that the codec named by the batch cannot read."""
+    """Bytes that the codec named by the batch cannot read.
 
-    def __init__(self, codec: Codec, reason: object) -> None:
+    Attributes:
+        is_cut: the stream is sound as far as it goes, and Kafka says so of its codec.
+    """
+
+    def __init__(self, codec: Codec, reason: object, *, is_cut: bool = False) -> None:
         super().__init__(
             ErrorCode.CORRUPT_MESSAGE, f"the records are not valid {codec.name_of()} data: {reason}"
         )
         self.codec = codec
+        self.is_cut = is_cut
 
 
 class DecompressedTooLargeError(RecordError):
-    """A stream that inflates to more than was allowed; ``max_bytes`` is the bound."""
+    """A stream that inflates to more than was allowed; ``max_bytes`` is the bound.
+
+    MESSAGE_TOO_LARGE on the wire: clients split a batch of several records and send the parts.
+    """
 
     def __init__(self, codec: Codec, max_bytes: int) -> None:
         super().__init__(
@@ -75,6 +83,11 @@ class BoundedOutput:
     def next_chunk_bytes(self) -> int:
         """How much to inflate next: one byte more than may come shows that too much comes."""
         return min(DECOMPRESSION_CHUNK_BYTES, self._max_bytes - self.size + 1)
+
+    def expect(self, announced_bytes: int) -> None:
+        """Refuse before anything is inflated what the stream itself says is above the bound."""
+        if announced_bytes > self._max_bytes:
+            raise DecompressedTooLargeError(self._codec, self._max_bytes)
 
     def add(self, chunk: bytes) -> None:
         """Take the next chunk; raises DecompressedTooLargeError above the bound."""

@@ -42,7 +42,7 @@ def _inflate_member(data: memoryview, position: int, output: BoundedOutput) -> i
     slice_bytes = _INPUT_BYTES_MIN
     while not inflater.eof:
         if position == len(data):
-            raise CorruptCompressionError(Codec.GZIP, "it ends in the middle")
+            raise CorruptCompressionError(Codec.GZIP, "it ends in the middle", is_cut=True)
         part: Buffer = data[position : position + slice_bytes]
         position += len(part)
         slice_bytes = min(2 * slice_bytes, _INPUT_BYTES_MAX)

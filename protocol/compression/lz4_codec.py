@@ -42,6 +42,8 @@ def decompress(data: memoryview, max_bytes: int) -> bytes | memoryview:
     inflater = lz4.frame.LZ4FrameDecompressor()
     position = 0
     try:
+        # Zero stands for "not said" here; liblz4 finds out whether it is true.
+        output.expect(lz4.frame.get_frame_info(data)["content_size"])
         while not inflater.eof:
             part = memoryview(b"")
             if inflater.needs_input:

@@ -66,7 +66,9 @@ def _blocks(data: memoryview, is_framed: bool) -> Iterator[memoryview]:
         raise CorruptCompressionError(Codec.SNAPPY, "it ends in the header")
     while position < len(data):
         if len(data) - position < _BLOCK_LENGTH.size:
-            raise CorruptCompressionError(Codec.SNAPPY, "it ends in the length of a block")
+            raise CorruptCompressionError(
+                Codec.SNAPPY, "it ends in the length of a block", is_cut=True
+            )
         (length,) = _BLOCK_LENGTH.unpack_from(data, position)
         if length == _MAGIC_AS_LENGTH:  # another stream was written behind the first one
             position += len(_HEADER)

@@ -9,12 +9,14 @@ from typing import Final
 import zstandard
 
 from seglog.protocol.compression.codec import BoundedOutput, Codec, CorruptCompressionError
+from seglog.protocol.limits import MIB
 from seglog.protocol.types import Buffer
 
 LEVELS: Final = range(-131072, 23)
 
 _DEFAULT_LEVEL: Final = 3
 _IDLE_OBJECTS_MAX: Final = 4
+_KEPT_OUTPUT_BYTES_MAX: Final = 4 * MIB
 
 _FRAME_MAGIC: Final = 0xFD2FB528
 _SKIPPABLE_MAGIC: Final = 0x184D2A50  # the last four bits are free
@@ -45,6 +47,7 @@ def compress(data: Buffer, level: int | None) -> bytes:
 def decompress(data: memoryview, max_bytes: int) -> bytes | memoryview:
     """Read all frames up to the end of ``data``."""
     output = BoundedOutput(Codec.ZSTD, max_bytes)
+    _expect_first_frame(data, output)
     try:
         decompressor = _idle_decompressors.pop()
     except IndexError:
@@ -55,11 +58,22 @@ def decompress(data: memoryview, max_bytes: int) -> bytes | memoryview:
                 output.add(chunk)
     except zstandard.ZstdError as error:
         raise CorruptCompressionError(Codec.ZSTD, error) from error
-    if len(_idle_decompressors) < _IDLE_OBJECTS_MAX:
+    # One that has inflated a large stream keeps a window of up to 128 MiB.
+    if output.size <= _KEPT_OUTPUT_BYTES_MAX and len(_idle_decompressors) < _IDLE_OBJECTS_MAX:
         _idle_decompressors.append(decompressor)
     if not _ends_with_a_frame(data):
         raise CorruptCompressionError(Codec.ZSTD, "it ends in the middle")
     return output.content()
+
+
+def _expect_first_frame(data: memoryview, output: BoundedOutput) -> None:
+    """Give up at once where the first frame says that it is too large; libzstd checks if it is."""
+    try:
+        size = zstandard.get_frame_parameters(data).content_size
+    except zstandard.ZstdError as error:
+        raise CorruptCompressionError(Codec.ZSTD, error) from error
+    if size != zstandard.CONTENTSIZE_UNKNOWN:
+        output.expect(size)
 
 
 def _ends_with_a_frame(data: memoryview) -> bool:

@@ -14,6 +14,7 @@ from seglog.protocol.records._pure_fields import (
     FieldPositions,
     MalformedError,
     append_varint,
+    check_count,
     parse_record,
     read_sized,
     wrap_int64,
@@ -31,11 +32,6 @@ _RECORD_FIELD_COUNT: Final = 7
 
 def _as_bytes(data: Buffer) -> bytes:
     return data if isinstance(data, bytes) else bytes(memoryview(data))
-
-
-def _check_count(record_count: int) -> None:
-    if record_count < 0:
-        raise malformed_records(RecordFault.NEGATIVE_COUNT, record_count)
 
 
 def _walk(area: bytes, record_count: int, *, to_end: bool = True) -> Iterator[FieldPositions]:
@@ -165,10 +161,10 @@ def decode_records(
     Every record is stamped ``append_time`` if that is given; those below ``from_offset`` are left
     out. A header key that is not UTF-8 is read as Java reads it, with replacement characters.
     """
-    _check_count(record_count)
     if len(getattr(record_type, "_fields", ())) != _RECORD_FIELD_COUNT:
         raise TypeError(f"{record_type} is not a named tuple of {_RECORD_FIELD_COUNT} fields")
     area = _as_bytes(data)
+    check_count(record_count, len(area))
     out = []
     for fields in _walk(area, record_count):
         offset = wrap_int64(base_offset + fields.offset_delta)
@@ -208,8 +204,8 @@ def scan_records(
         stamped before ``earliest_timestamp`` or after ``latest_timestamp``; of each kind the first
         ``offenders_max``, since a small stream may inflate to millions of them.
     """
-    _check_count(record_count)
     area = _as_bytes(data)
+    check_count(record_count, len(area))
     largest = delta_of_largest = last_delta = -1
     consecutive = True
     null_keys: list[int] = []
@@ -243,12 +239,29 @@ def find_timestamp(
     Returns:
         Its offset delta and timestamp, or None. What follows it is not looked at.
     """
-    _check_count(record_count)
-    for fields in _walk(_as_bytes(data), record_count, to_end=False):
+    area = _as_bytes(data)
+    check_count(record_count, len(area))
+    for fields in _walk(area, record_count, to_end=False):
         timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
         if timestamp >= target and fields.offset_delta >= from_delta:
             return fields.offset_delta, timestamp
     return None
+
+
+def greatest_timestamp(
+    data: Buffer, record_count: int, base_timestamp: int, from_delta: int = INT64_MIN
+) -> int | None:
+    """The greatest timestamp of the records whose offset delta reaches ``from_delta``, or None."""
+    area = _as_bytes(data)
+    check_count(record_count, len(area))
+    return max(
+        (
+            wrap_int64(base_timestamp + fields.timestamp_delta)
+            for fields in _walk(area, record_count, to_end=False)
+            if fields.offset_delta >= from_delta
+        ),
+        default=None,
+    )
 
 
 def rewrite_records(
@@ -270,11 +283,11 @@ def rewrite_records(
         The bytes, how many records they hold, their base timestamp and the largest timestamp
         (-1 and -1 without records, unless a base was given).
     """
-    _check_count(record_count)
     area = _as_bytes(data)
     mask = None if keep_mask is None else _as_bytes(keep_mask)
     if mask is not None and len(mask) != record_count:
         raise ValueError(f"a mask of {len(mask)} bytes for {record_count} records")
+    check_count(record_count, len(area))
     base = -1 if new_base_timestamp is None else new_base_timestamp
     out = bytearray(reserve_bytes)
     kept = 0

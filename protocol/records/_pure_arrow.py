@@ -14,6 +14,7 @@ from seglog.protocol.records._pure_fields import (
     FieldPositions,
     MalformedError,
     append_varint,
+    check_count,
     parse_record,
     read_sized,
     wrap_int64,
@@ -44,7 +45,6 @@ HeaderColumns = tuple[NumberColumn, BinaryColumn, BinaryColumn]
 
 INT64_MIN: Final = -(2**63)
 _MICROSECONDS_MAX: Final = INT64_MAX // 1000
-_MIN_RECORD_BYTES: Final = 7
 
 
 def _bits(flags: Sequence[bool]) -> bytearray:
@@ -138,10 +138,9 @@ class RecordColumns:
             RecordError: INVALID_RECORD.
             ValueError: the columns cannot hold so much.
         """
-        if record_count < 0:
-            raise malformed_records(RecordFault.NEGATIVE_COUNT, record_count)
         area = bytes(memoryview(data))
-        rows_max = self.rows + min(record_count, len(area) // _MIN_RECORD_BYTES)
+        check_count(record_count, len(area))
+        rows_max = self.rows + record_count
         if self.data_bytes + len(area) > INT32_MAX or rows_max > INT32_MAX // 8:
             raise ValueError("the columns are full, take them first")
         added: list[_Row] = []

@@ -5,9 +5,10 @@ Twin of ``protocol/_kernel_varint.pxi``; only the Python twins of the kernels us
 
 from typing import Final, NamedTuple
 
-from seglog.protocol.records.faults import RecordFault
+from seglog.protocol.limits import MIN_RECORD_BYTES
+from seglog.protocol.records.faults import RecordFault, malformed_records
 
-_MIN_RECORD_BODY_BYTES: Final = 6
+_MIN_RECORD_BODY_BYTES: Final = MIN_RECORD_BYTES - 1
 
 
 class MalformedError(Exception):
@@ -32,6 +33,14 @@ class FieldPositions(NamedTuple):
     key_length: int
     value_length: int
     header_count: int
+
+
+def check_count(record_count: int, area_bytes: int) -> None:
+    """Refuse a count before any record is read that the bytes of the area cannot hold."""
+    if record_count < 0:
+        raise malformed_records(RecordFault.NEGATIVE_COUNT, record_count)
+    if record_count > area_bytes // MIN_RECORD_BYTES:
+        raise malformed_records(RecordFault.COUNT_TOO_LARGE, record_count)
 
 
 def wrap_int64(value: int) -> int:

@@ -25,6 +25,7 @@ class RecordFault(IntEnum):
     BYTES_LEFT = 11
     CHANGED = 12
     NEGATIVE_COUNT = 13
+    COUNT_TOO_LARGE = 14
 
 
 _MESSAGES = {
@@ -41,9 +42,15 @@ _MESSAGES = {
     RecordFault.BYTES_LEFT: "bytes are left after the last of {index} announced records",
     RecordFault.CHANGED: "record {index} changed while it was being read",
     RecordFault.NEGATIVE_COUNT: "the batch announces {index} records",
+    RecordFault.COUNT_TOO_LARGE: "the batch announces {index} records, more than fit its bytes",
 }
 _ABOUT_THE_BATCH = frozenset(
-    {RecordFault.MISSING_RECORDS, RecordFault.BYTES_LEFT, RecordFault.NEGATIVE_COUNT}
+    {
+        RecordFault.MISSING_RECORDS,
+        RecordFault.BYTES_LEFT,
+        RecordFault.NEGATIVE_COUNT,
+        RecordFault.COUNT_TOO_LARGE,
+    }
 )
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from seglog.protocol.compression import Codec
-from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
+from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES, MIN_RECORD_BYTES
 from seglog.protocol.records import kernel
-from seglog.protocol.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, RecordBatch
+from seglog.protocol.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, RecordBatch
 from seglog.protocol.records.builder import finish_batch
+from seglog.protocol.records.faults import RecordFault, malformed_records
 from seglog.protocol.types import NO_TIMESTAMP, Buffer, TimestampType
 
 
@@ -44,15 +45,38 @@ def rebuild_batch(
         IndexError: ``keep`` names a record that the batch does not have.
     """
     batch = RecordBatch(view)
-    header = batch.header
+    return rebuild_records(
+        batch.header,
+        batch.records_area(max_decompressed_bytes),
+        keep=keep,
+        codec=codec,
+        level=level,
+        base_offset=base_offset,
+        delete_horizon_ms=delete_horizon_ms,
+        renumber_offsets=renumber_offsets,
+    )
+
+
+def rebuild_records(
+    header: BatchHeader,
+    area: Buffer,
+    *,
+    keep: Sequence[int] | None = None,
+    codec: Codec | None = None,
+    level: int | None = None,
+    base_offset: int | None = None,
+    delete_horizon_ms: int | None = None,
+    renumber_offsets: bool = False,
+) -> bytearray:
+    """``rebuild_batch`` for a batch whose records were inflated already, to ``area``."""
     if header.delete_horizon_ms is not None:
         delete_horizon_ms = header.delete_horizon_ms
     new_batch, kept, base_timestamp, max_timestamp = kernel.rewrite_records(
-        batch.records_area(max_decompressed_bytes),
+        area,
         header.record_count,
         header.base_timestamp,
         delete_horizon_ms,
-        None if keep is None else _mask(keep, header.record_count),
+        None if keep is None else _mask(keep, header.record_count, memoryview(area).nbytes),
         renumber_offsets,
         HEADER_BYTES,
     )
@@ -77,7 +101,9 @@ def rebuild_batch(
     )
 
 
-def _mask(keep: Sequence[int], record_count: int) -> bytearray:
+def _mask(keep: Sequence[int], record_count: int, area_bytes: int) -> bytearray:
+    if record_count > area_bytes // MIN_RECORD_BYTES:
+        raise malformed_records(RecordFault.COUNT_TOO_LARGE, record_count)
     mask = bytearray(record_count)
     for index in keep:
         if not 0 <= index < record_count:

@@ -6,12 +6,12 @@ the log stays there: size limits, offsets, sequences, epochs.
 
 from typing import NamedTuple
 
-from seglog.protocol.compression import Codec
+from seglog.protocol.compression import Codec, CorruptCompressionError
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 from seglog.protocol.records import kernel
 from seglog.protocol.records.batch import BatchHeader, RecordBatch
-from seglog.protocol.types import INT64_MAX, TimestampType
+from seglog.protocol.types import INT64_MAX, Buffer, TimestampType
 
 _INT64_MIN = -(2**63)
 
@@ -21,7 +21,7 @@ class BatchInspection(NamedTuple):
 
     ``max_timestamp_ms`` is the true maximum of the records whatever the header says (TS-5), -1
     where none has a timestamp (TS-9); ``offset_of_max_timestamp_delta`` is the offset delta of the
-    first record that carries it, -1 without records. ``records_bytes`` is the decompressed size.
+    first record that carries it, -1 without records. ``area`` are the records, inflated.
     """
 
     header: BatchHeader
@@ -30,7 +30,7 @@ class BatchInspection(NamedTuple):
     max_timestamp_ms: int
     offset_of_max_timestamp_delta: int
     has_consecutive_offsets: bool
-    records_bytes: int
+    area: Buffer
 
     @property
     def has_wrong_max_timestamp(self) -> bool:
@@ -66,7 +66,8 @@ def inspect_batch(
         require_zero_base_offset: the base offset must be 0 (APP-4).
 
     Raises:
-        RecordError: CORRUPT_MESSAGE (length, checksum, compression), UNSUPPORTED_FOR_MESSAGE_FORMAT
+        RecordError: CORRUPT_MESSAGE (length, checksum), UNKNOWN_SERVER_ERROR or INVALID_RECORD
+            (compression), UNSUPPORTED_FOR_MESSAGE_FORMAT
             (formats 0 and 1), UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (inflates beyond the
             bound), INVALID_TIMESTAMP or INVALID_RECORD; the latter two name the records at fault.
     """
@@ -87,7 +88,7 @@ def inspect_batch(
     if from_client:
         _check_client_batch(header)
     codec = header.codec
-    area = batch.records_area(max_decompressed_bytes)
+    area = _inflated(batch, max_decompressed_bytes)
     earliest_ms, latest_ms = timestamp_bounds_ms or (_INT64_MIN, INT64_MAX)
     max_timestamp_ms, delta_of_max, _, is_consecutive, null_keys, bad_timestamps = (
         kernel.scan_records(
@@ -115,8 +116,21 @@ def inspect_batch(
         max_timestamp_ms,
         delta_of_max,
         is_consecutive,
-        len(area),
+        area,
     )
+
+
+def _inflated(batch: RecordBatch, max_bytes: int) -> bytes | memoryview:
+    """The records; a stream that cannot be read is refused for good, in Kafka's words.
+
+    CORRUPT_MESSAGE would stand for damage on the way, and clients send the same again until their
+    time is up.
+    """
+    try:
+        return batch.records_area(max_bytes)
+    except CorruptCompressionError as error:
+        code = ErrorCode.INVALID_RECORD if error.is_cut else ErrorCode.UNKNOWN_SERVER_ERROR
+        raise RecordError(code, error.message) from error
 
 
 def _check_counts(header: BatchHeader) -> None:
