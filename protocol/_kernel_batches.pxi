@@ -7,8 +7,8 @@ def header_if_ordinary(
     """The header of a batch that may be appended as it is, None if anything about it is special.
 
     Ordinary is: one whole batch of format 2 with base offset 0, not compressed, no control batch,
-    stamped by the client, checksum, counts, producer fields, every record, every timestamp and the
-    header's maximum right. None does not say what is wrong, nor that anything is: the full
+    stamped by the client, offsets 0, 1, 2, ..., checksum, counts, producer fields, every record,
+    every timestamp and the header's maximum right. None does not say what is wrong, nor that anything is: the full
     inspection does.
     """
     cdef Py_buffer view
@@ -49,6 +49,7 @@ def header_if_ordinary(
             )
         if (
             fault != FAULT_NONE
+            or not summary.consecutive
             or summary.bad_timestamps
             or (require_keys and summary.null_keys)
             or summary.max_timestamp != big_endian(p + 35, 8)

@@ -368,7 +368,7 @@ cdef bint _judge(
     """Decide on each record of a records area; ``verdicts`` takes a byte for each. False: broken."""
     cdef RecordFields record
     cdef Py_ssize_t position = 0
-    cdef int64_t i, timestamp
+    cdef int64_t i, timestamp, last_delta = -1
     cdef bint has_horizon = (batch.attributes & 0x40) != 0
     cdef bint horizon_reached = has_horizon and now_ms >= batch.base_timestamp
     cdef bint broker_stamped = (batch.attributes & 0x08) != 0
@@ -380,6 +380,8 @@ cdef bint _judge(
     result.max_timestamp = -1
     for i in range(batch.record_count):
         if parse_record(p, position, length, &record) != FAULT_NONE:
+            return False
+        if not _follows(batch, &record, &last_delta):
             return False
         position = record.end
         result.total += 1
@@ -448,6 +450,45 @@ cdef inline int64_t _new_base(BatchFields* batch, FilterResult* result, int64_t 
     return result.first_timestamp
 
 
+def frame_batches(
+    const unsigned char[::1] data, Py_ssize_t position, int64_t next_offset, int64_t end_offset
+):
+    """How far a chunk holds whole batches of format 2 whose offsets ascend; checksums are not looked at.
+
+    Args:
+        data: file bytes that begin with a batch at ``position``.
+        position: where to begin.
+        next_offset: no batch begins below it.
+        end_offset: no batch ends at it or above.
+
+    Returns:
+        ``(position, why, next_offset)``: where it stopped, END where no whole batch is left or
+        CORRUPT, and the offset behind the last batch.
+    """
+    cdef const unsigned char* p = &data[0] if data.shape[0] else NULL
+    cdef Py_ssize_t end = data.shape[0], size
+    cdef BatchFields batch
+    cdef int why = WALK_END
+    with nogil:
+        while end - position >= 61:
+            size = _whole_batch(p, position, end, &batch)
+            # One that reaches beyond the chunk is judged too: nobody should wait for its end.
+            if (
+                size < 0
+                or p[position + 16] != 2
+                or batch.base_offset < next_offset
+                or batch.base_offset >= end_offset
+                or not 0 <= batch.last_offset_delta < end_offset - batch.base_offset
+            ):
+                why = WALK_CORRUPT
+                break
+            if size == 0:
+                break
+            next_offset = batch.base_offset + batch.last_offset_delta + 1
+            position += size
+    return position, why, next_offset
+
+
 def map_batches(
     SkimpyOffsetMap keys, const unsigned char[::1] data, Py_ssize_t position, int64_t start_offset
 ):
@@ -497,6 +538,21 @@ cdef Py_ssize_t _whole_batch(
     return <Py_ssize_t>batch.batch_length + 12
 
 
+cdef inline bint _holds(BatchFields* batch, Py_ssize_t area_bytes) noexcept nogil:
+    """Whether an area of that size can hold as many records as the batch says."""
+    return 0 <= batch.record_count <= area_bytes // (MIN_RECORD_BODY_BYTES + 1)
+
+
+cdef inline bint _follows(
+    BatchFields* batch, RecordFields* record, int64_t* last_delta
+) noexcept nogil:
+    """Whether a record lies behind the one before it and within the batch."""
+    if not last_delta[0] < record.offset_delta <= batch.last_offset_delta:
+        return False
+    last_delta[0] = record.offset_delta
+    return True
+
+
 cdef inline bint _is_sound(const unsigned char* p, Py_ssize_t size) noexcept nogil:
     return <uint32_t>big_endian(p + 17, 4) == crc32c_of(p + 21, size - 21)
 
@@ -507,10 +563,14 @@ cdef int _map_area(
 ) noexcept nogil:
     cdef RecordFields record
     cdef Py_ssize_t position = 0
-    cdef int64_t i, offset
+    cdef int64_t i, offset, last_delta = -1
+    if not _holds(batch, length):
+        return WALK_CORRUPT
     if batch.base_offset + batch.last_offset_delta >= start_offset:
         for i in range(batch.record_count):
             if parse_record(p, position, length, &record) != FAULT_NONE:
+                return WALK_CORRUPT
+            if not _follows(batch, &record, &last_delta):
                 return WALK_CORRUPT
             position = record.end
             offset = batch.base_offset + record.offset_delta
@@ -578,7 +638,7 @@ def filter_records(
     cdef Py_ssize_t written
     cdef const unsigned char* p = &area[0] if area.shape[0] else NULL
     _copy_header(header, &batch)
-    if batch.record_count < 0 or batch.record_count > area.shape[0]:
+    if not _holds(&batch, area.shape[0]):
         return None
     verdicts = bytearray(max(1, batch.record_count))
     cdef unsigned char[::1] verdict_view = verdicts
@@ -637,6 +697,7 @@ def filter_batches(
     cdef int why = WALK_END
     cdef unsigned char* verdicts = NULL
     cdef int64_t verdict_room = 0
+    cdef bint is_out_of_memory
     with nogil:
         while end - position >= 61:
             size = _whole_batch(p, position, end, &batch)
@@ -646,7 +707,8 @@ def filter_batches(
             if batch.attributes & 0x37 or p[position + 16] != 2 or batch.record_count == 0:
                 why = WALK_SPECIAL
                 break
-            if batch.record_count < 0 or batch.record_count > size or not _is_sound(p + position, size):
+            # Checked before there is talk of room: a count beyond reason would ask for room for ever.
+            if not _holds(&batch, size - 61) or not _is_sound(p + position, size):
                 why = WALK_CORRUPT
                 break
             if room - written < size + batch.record_count * RECORD_GROWTH_BYTES:
@@ -657,7 +719,6 @@ def filter_batches(
                 verdict_room = 2 * batch.record_count
                 verdicts = <unsigned char*>calloc(verdict_room, 1)
                 if verdicts == NULL:
-                    why = WALK_NO_SPACE
                     break
             if not _judge(keys, p + position + 61, size - 61, &batch, now_ms, verdicts, &result):
                 why = WALK_CORRUPT
@@ -688,7 +749,10 @@ def filter_batches(
                 _finish_batch(p + position, o + written, area_bytes, &batch, &result, horizon_ms)
                 written += 61 + area_bytes
             position += size
+        is_out_of_memory = verdicts == NULL and verdict_room > 0
         free(verdicts)
+    if is_out_of_memory:
+        raise MemoryError(f"no {verdict_room} bytes for the verdicts on the records of a batch")
     return position, written, why, total, kept, invalid
 
 

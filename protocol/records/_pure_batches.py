@@ -38,7 +38,7 @@ def header_if_ordinary(
     ):
         return None
     try:
-        max_timestamp, _, _, _, null_keys, bad_timestamps = scan_records(
+        max_timestamp, _, _, is_consecutive, null_keys, bad_timestamps = scan_records(
             view[HEADER_BYTES:],
             header.record_count,
             header.base_timestamp,
@@ -48,6 +48,8 @@ def header_if_ordinary(
         )
     except RecordError:
         return None
-    if null_keys or bad_timestamps or max_timestamp != header.max_timestamp:
+    if not is_consecutive or null_keys or bad_timestamps:
+        return None
+    if max_timestamp != header.max_timestamp:
         return None
     return tuple.__new__(header_type, fields)

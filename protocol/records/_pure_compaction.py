@@ -24,6 +24,7 @@ from seglog.protocol.types import Buffer
 
 _MAP_ENTRY_BYTES: Final = 24
 _RECORD_GROWTH_BYTES: Final = 24
+_RECORD_BYTES_MIN: Final = 7  # length, attributes, two deltas, two lengths, a count of headers
 _WALK_END, _WALK_SPECIAL, _WALK_FULL, _WALK_CORRUPT, _WALK_NO_SPACE = range(5)
 _NOT_PLAIN: Final = 0x37  # codec, transactional, control
 _DELETE_HORIZON: Final = 0x40
@@ -102,6 +103,28 @@ class _Judgement:
         return max((timestamp for _, timestamp in self.staying), default=-1)
 
 
+def frame_batches(
+    data: Buffer, position: int, next_offset: int, end_offset: int
+) -> tuple[int, int, int]:
+    """How far a chunk holds whole batches of format 2 whose offsets ascend."""
+    view = memoryview(data)
+    while len(view) - position >= HEADER_BYTES:
+        size, header = _whole_batch(view, position)
+        if (
+            size < 0
+            or header.magic != 2
+            or header.base_offset < next_offset
+            or header.last_offset_delta < 0
+            or header.last_offset >= end_offset
+        ):
+            return position, _WALK_CORRUPT, next_offset
+        if size == 0:
+            break
+        next_offset = header.next_offset
+        position += size
+    return position, _WALK_END, next_offset
+
+
 def map_batches(
     keys: SkimpyOffsetMap, data: Buffer, position: int, start_offset: int
 ) -> tuple[int, int]:
@@ -109,7 +132,7 @@ def map_batches(
     view = memoryview(data)
     while len(view) - position >= HEADER_BYTES:
         size, header = _whole_batch(view, position)
-        if size <= 0 or header is None:
+        if size <= 0:
             return position, _WALK_CORRUPT if size < 0 else _WALK_END
         if header.attributes & _NOT_PLAIN or header.magic != 2:
             return position, _WALK_SPECIAL
@@ -125,14 +148,19 @@ def map_batches(
 
 def map_records(keys: SkimpyOffsetMap, area: Buffer, header: BatchHeader, start_offset: int) -> int:
     """Pass one over the decompressed records of one batch."""
+    data = bytes(area)
+    if not _holds(header, len(data)):
+        return _WALK_CORRUPT
     if header.base_offset + header.last_offset_delta >= start_offset:
-        data = bytes(area)
-        position = 0
+        position, last_delta = 0, -1
         for _ in range(header.record_count):
             try:
                 record = parse_record(data, position, len(data))
             except MalformedError:
                 return _WALK_CORRUPT
+            if not last_delta < record.offset_delta <= header.last_offset_delta:
+                return _WALK_CORRUPT
+            last_delta = record.offset_delta
             position = record.end
             offset = header.base_offset + record.offset_delta
             if record.key_length < 0 or offset < start_offset:
@@ -151,7 +179,7 @@ def filter_records(
 ) -> FilteredRecords | None:
     """Pass two over the decompressed records of one batch."""
     data = bytes(area)
-    if header.record_count < 0 or header.record_count > len(data):
+    if not _holds(header, len(data)):
         return None
     judged = _judge(keys, data, header, now_ms)
     if judged is None:
@@ -197,14 +225,14 @@ def filter_batches(
     why = _WALK_END
     while len(view) - position >= HEADER_BYTES:
         size, header = _whole_batch(view, position)
-        if size <= 0 or header is None:
+        if size <= 0:
             why = _WALK_CORRUPT if size < 0 else _WALK_END
             break
         if header.attributes & _NOT_PLAIN or header.magic != 2 or header.record_count == 0:
             why = _WALK_SPECIAL
             break
         batch = view[position : position + size]
-        if not 0 <= header.record_count <= size or not _is_sound(batch, header):
+        if not _holds(header, size - HEADER_BYTES) or not _is_sound(batch, header):
             why = _WALK_CORRUPT
             break
         if len(out) - written < size + header.record_count * _RECORD_GROWTH_BYTES:
@@ -243,7 +271,7 @@ def index_batches(
     first_offset = last_offset = -1
     while end - position >= HEADER_BYTES:
         size, header = _whole_batch(view, position)
-        if size <= 0 or header is None:
+        if size <= 0:
             raise ValueError(f"no whole batch at byte {position} of {end}")
         last_offset = header.base_offset + header.last_offset_delta
         if position == 0:
@@ -268,14 +296,17 @@ def index_batches(
     )
 
 
-def _whole_batch(view: memoryview, position: int) -> tuple[int, BatchHeader | None]:
+def _whole_batch(view: memoryview, position: int) -> tuple[int, BatchHeader]:
     """The size of the batch: 0 if it reaches beyond the end, -1 if it is no batch."""
     header = read_header(view, position)
-    if header.batch_length < HEADER_BYTES - 12:
-        return -1, None
-    if header.batch_length + 12 > len(view) - position:
-        return 0, None
-    return header.batch_length + 12, header
+    if header.size_bytes < HEADER_BYTES:
+        return -1, header
+    return (0 if header.size_bytes > len(view) - position else header.size_bytes), header
+
+
+def _holds(header: BatchHeader, area_bytes: int) -> bool:
+    """Whether an area of that size can hold as many records as the batch says."""
+    return 0 <= header.record_count <= area_bytes // _RECORD_BYTES_MIN
 
 
 def _is_sound(batch: memoryview, header: BatchHeader) -> bool:
@@ -288,12 +319,15 @@ def _judge(
     """Decide on each record (KEEP-2..4, KEEP-11); None if the records are broken."""
     judged = _Judgement([])
     horizon_reached = bool(header.attributes & _DELETE_HORIZON and now_ms >= header.base_timestamp)
-    position = 0
+    position, last_delta = 0, -1
     for _ in range(header.record_count):
         try:
             record = parse_record(data, position, len(data))
         except MalformedError:
             return None
+        if not last_delta < record.offset_delta <= header.last_offset_delta:
+            return None
+        last_delta = record.offset_delta
         position = record.end
         judged.total += 1
         offset = header.base_offset + record.offset_delta

@@ -1,6 +1,7 @@
 """The key-offset map and the two passes of log compaction: compiled kernels or their Python twins.
 
-Pass one (``map_batches``, ``map_records``) fills a ``SkimpyOffsetMap`` with the last offset of
+``frame_batches`` finds the whole batches of a chunk and checks their order. Pass one
+(``map_batches``, ``map_records``) fills a ``SkimpyOffsetMap`` with the last offset of
 each key; pass two (``filter_batches``, ``filter_records``) copies what stays. Both walk over the
 *plain* batches of a chunk and stop, with a ``WalkStop``, at what needs thought: compressed and
 transactional batches, markers, and a batch that must stay although it becomes empty. The compiled
@@ -36,6 +37,7 @@ if TYPE_CHECKING or not kernel.COMPILED:
         SkimpyOffsetMap,
         filter_batches,
         filter_records,
+        frame_batches,
         index_batches,
         key_hash,
         map_batches,
@@ -46,6 +48,7 @@ else:
         SkimpyOffsetMap,
         filter_batches,
         filter_records,
+        frame_batches,
         index_batches,
         key_hash,
         map_batches,
@@ -57,6 +60,7 @@ __all__ = [
     "WalkStop",
     "filter_batches",
     "filter_records",
+    "frame_batches",
     "index_batches",
     "key_hash",
     "map_batches",

@@ -39,8 +39,8 @@ class BatchInspection(NamedTuple):
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether offsets inside a compressed batch are not 0, 1, 2, ... (APP-19)."""
-        return self.codec is not Codec.NONE and not self.has_consecutive_offsets
+        """Whether offsets inside the batch are not 0, 1, 2, ... (APP-19)."""
+        return not self.has_consecutive_offsets
 
 
 def inspect_batch(

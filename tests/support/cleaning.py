@@ -54,6 +54,14 @@ class SealedLog:
         self.segments.add(segment)
         return segment
 
+    def reopen(self, base_offsets: Sequence[int], end_offset: int) -> None:
+        """Take segments that are in the folder already, whatever their files hold."""
+        for base_offset in base_offsets:
+            self.segments.add(
+                LogSegment.open(self.file_system, self.directory, base_offset, self.config, NOW_MS)
+            )
+        self.end_offset = end_offset
+
     def plan(self, now_ms: int = NOW_MS) -> CleaningPlan:
         """A pass over everything."""
         segments = list(self.segments)
@@ -73,6 +81,7 @@ class SealedLog:
                 )
                 for segment, end_offset in zip(segments, ends, strict=True)
             ],
+            log_start=0,
             first_dirty_offset=self.first_dirty_offset,
             high_watermark=self.high_watermark,
             aborted=self.aborted,

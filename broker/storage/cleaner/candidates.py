@@ -101,16 +101,22 @@ def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
             segment.offset_index.size_bytes,
             segment.time_index.size_bytes,
             segment.files.modified_ms,
+            _position_before(segment, log.offsets.log_start),
         )
         for segment, end_offset in _sealed_with_ends(log)
         if end_offset <= cleanable.first_uncleanable_offset
     ]
     config = log.config
-    start = segments[0].base_offset if segments else cleanable.first_dirty_offset
+    start = (
+        max(segments[0].base_offset, log.offsets.log_start)
+        if segments
+        else cleanable.first_dirty_offset
+    )
     return CleaningPlan(
         topic_partition=log.topic_partition,
         directory=log.directory,
         segments=segments,
+        log_start=log.offsets.log_start,
         first_dirty_offset=cleanable.first_dirty_offset,
         high_watermark=log.offsets.high_watermark,
         aborted=log.aborted_transactions(start, cleanable.first_uncleanable_offset),
@@ -129,8 +135,23 @@ def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
 
 
 def _sealed_with_ends(log: Log) -> list[tuple[LogSegment, int]]:
-    """The sealed segments, each with the base offset of the next one."""
-    return [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
+    """The sealed segments that the log start has not passed, each with the next one's base offset.
+
+    Those below it go with the next retention; damage there is nobody's concern any more.
+    """
+    log_start = log.offsets.log_start
+    return [
+        (segment, following.base_offset)
+        for segment, following in pairwise(log.segments)
+        if following.base_offset > log_start
+    ]
+
+
+def _position_before(segment: LogSegment, log_start: int) -> int:
+    """A batch boundary at or before the log start, 0 for segments that begin behind it."""
+    if segment.base_offset >= log_start:
+        return 0
+    return segment.offset_index.lookup(log_start).position
 
 
 def _is_too_young(log: Log, segment: LogSegment, now_ms: int) -> bool:

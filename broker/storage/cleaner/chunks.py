@@ -20,7 +20,7 @@ class ChunkReader:
 
     def __init__(self, buffer_bytes: int, account: Account) -> None:
         self._buffer = bytearray(max(buffer_bytes, HEADER_BYTES))
-        self._account = account
+        self.account = account
 
     def read(self, log: LogFile, position: int, end: int) -> memoryview:
         """The bytes from ``position`` on, as many as the buffer takes, up to ``end``."""
@@ -28,7 +28,7 @@ class ChunkReader:
         count = log.read_into(position, view)
         if count < len(view):
             raise CorruptLogError(log.path, position + count, f"the file ends before byte {end}")
-        self._account(count)
+        self.account(count)
         return view
 
     def grow_for(self, log: LogFile, position: int, view: memoryview, end: int) -> None:

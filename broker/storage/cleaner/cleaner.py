@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from seglog.broker.storage.cleaner.batch_retention import BatchRetention
-from seglog.broker.storage.cleaner.batch_walk import BatchWalk
 from seglog.broker.storage.cleaner.chunks import Account, ChunkReader
 from seglog.broker.storage.cleaner.cleaned_segment import CleanedSegments
 from seglog.broker.storage.cleaner.key_map_builder import build_key_map
+from seglog.broker.storage.cleaner.pass_walk import PassWalk
 from seglog.broker.storage.cleaner.plan import (
     CleaningPlan,
     CleaningResult,
@@ -108,7 +108,7 @@ class _Filtering:
         self._file_system = file_system
         self._plan = plan
         self._keys = keys
-        self._walk = BatchWalk(reader, plan.aborted)
+        self._walk = PassWalk(reader, plan.log_start, plan.aborted)
         self._account = account
         self._statistics = statistics
         self._retention = BatchRetention(plan, keys, statistics)
@@ -180,5 +180,6 @@ class _Filtering:
     def _grow_out(self, batch_bytes: int) -> None:
         """Room for at least one batch, however much its records grow."""
         needed = _RECORD_GROWTH * batch_bytes + (1 << 20)
-        if len(self._out) < needed:
-            self._out = bytearray(needed)
+        # Less would make a loop of it: the kernel asks for no more than such a batch can grow to.
+        assert len(self._out) < needed, (len(self._out), batch_bytes)
+        self._out = bytearray(needed)

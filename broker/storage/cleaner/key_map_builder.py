@@ -1,7 +1,7 @@
 """Pass one: the last offset of every key in the dirty part of a log (CMAP-6..8)."""
 
-from seglog.broker.storage.cleaner.batch_walk import BatchWalk
 from seglog.broker.storage.cleaner.chunks import Account, ChunkReader
+from seglog.broker.storage.cleaner.pass_walk import PassWalk
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningStatistics
 from seglog.broker.storage.transaction_walk import EndedTransaction
 from seglog.protocol.records.batch import RecordBatch
@@ -23,7 +23,7 @@ def build_key_map(
     """
     # With nothing dirty the pass still goes over the clean part: tombstones may be due (KEEP-11).
     keys.latest_offset = plan.first_dirty_offset - 1
-    walk = BatchWalk(ChunkReader(buffer_bytes, account), plan.aborted)
+    walk = PassWalk(ChunkReader(buffer_bytes, account), plan.log_start, plan.aborted)
     visitor = _KeyMapping(keys, plan.first_dirty_offset, statistics)
     for segment in plan.dirty_segments:
         if not walk.visit(segment, visitor):

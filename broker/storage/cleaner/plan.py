@@ -11,7 +11,12 @@ from seglog.protocol.types import INT64_MAX, TopicPartition
 
 
 class SourceSegment(NamedTuple):
-    """A sealed segment; ``end_offset`` is the base offset of the next one."""
+    """A sealed segment.
+
+    Attributes:
+        end_offset: the base offset of the next one.
+        start_position: where to begin looking for the log start, if it lies in this segment.
+    """
 
     base_offset: int
     end_offset: int
@@ -20,6 +25,7 @@ class SourceSegment(NamedTuple):
     offset_index_bytes: int
     time_index_bytes: int
     modified_ms: int
+    start_position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +33,9 @@ class CleaningPlan:
     """One log at the moment when it was chosen.
 
     Attributes:
-        segments: every segment that ends at or below the first uncleanable offset (CLN-3), oldest
+        segments: every segment between log start and first uncleanable offset (CLN-3), oldest
             first; the clean part is among them, since newer records may supersede its (KEEP-1).
+        log_start: nothing below it is looked at; it lies in the first segment.
         first_dirty_offset: where the part begins that was not cleaned yet.
         high_watermark: the batch in front of it stays even if it gets empty (KEEP-10).
         aborted: the aborted transactions that overlap the segments, in order of their first offset.
@@ -39,6 +46,7 @@ class CleaningPlan:
     topic_partition: TopicPartition
     directory: str
     segments: Sequence[SourceSegment]
+    log_start: int
     first_dirty_offset: int
     high_watermark: int
     aborted: Sequence[AbortedTransaction]

@@ -21,7 +21,7 @@ from seglog.config.log_config import LogConfig
 from seglog.protocol.types import TopicPartition
 
 LOG = TopicPartition("t", 0)
-PLAN = CleaningPlan(LOG, "/data/t-0", [], 0, 0, [], {}, 0, 1, 1, 1, 0)
+PLAN = CleaningPlan(LOG, "/data/t-0", [], 0, 0, 0, [], {}, 0, 1, 1, 1, 0)
 SOURCE = cast("LogSegment", object())
 
 

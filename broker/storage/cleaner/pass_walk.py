@@ -1,20 +1,27 @@
 """The one walk over the batches of a pass: chunks, whole batches, and what their transactions are.
 
 Both passes of a cleaning are visitors of it, so that they cannot differ in what they take for
-aborted (CMAP-7, KEEP-13, KEEP-17).
+aborted (CMAP-7, KEEP-13, KEEP-17), nor in what they take for a batch. It begins at the log start.
 """
 
 from collections.abc import Iterable
 from typing import Protocol
 
 from seglog.broker.storage.cleaner.chunks import ChunkReader
+from seglog.broker.storage.cleaner.log_start import position_of_log_start
 from seglog.broker.storage.cleaner.plan import SourceSegment
 from seglog.broker.storage.errors import CorruptLogError
 from seglog.broker.storage.transaction_index import AbortedTransaction
 from seglog.broker.storage.transaction_walk import EndedTransaction, TransactionWalk
 from seglog.protocol.errors import RecordError
-from seglog.protocol.records.batch import RecordBatch
-from seglog.protocol.records.compaction import WalkStop
+from seglog.protocol.records.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    RecordBatch,
+    read_header,
+)
+from seglog.protocol.records.compaction import WalkStop, frame_batches
 
 
 class BatchVisitor(Protocol):
@@ -23,8 +30,11 @@ class BatchVisitor(Protocol):
     def plain(self, view: memoryview, position: int) -> tuple[int, int]:
         """Take the plain batches of a chunk from a position on.
 
+        Args:
+            view: whole batches, whose checksums nobody has looked at.
+
         Returns:
-            Where it stopped and why: END (no whole batch is left), SPECIAL, FULL or CORRUPT.
+            Where it stopped and why: END (no batch is left), SPECIAL, FULL or CORRUPT.
         """
         ...
 
@@ -41,16 +51,20 @@ class BatchVisitor(Protocol):
         ...
 
 
-class BatchWalk:
+class PassWalk:
     """Walks over segments in their order; transactions are followed from one to the next.
 
     Args:
         reader: reads them.
+        log_start: what lies below is not looked at, even where it cannot be read.
         aborted: the aborted transactions that overlap the segments.
     """
 
-    def __init__(self, reader: ChunkReader, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(
+        self, reader: ChunkReader, log_start: int, aborted: Iterable[AbortedTransaction]
+    ) -> None:
         self._reader = reader
+        self._log_start = log_start
         self._transactions = TransactionWalk(aborted)
 
     def visit(self, segment: SourceSegment, visitor: BatchVisitor) -> bool:
@@ -59,22 +73,30 @@ class BatchWalk:
         Raises:
             CorruptLogError: a batch cannot be read.
         """
-        position = 0
+        position, next_offset = 0, segment.base_offset
+        if segment.base_offset < self._log_start:
+            position = position_of_log_start(segment, self._log_start, self._reader.account)
+            visitor.walked(position)
         while position < segment.size_bytes:
             view = self._reader.read(segment.log, position, segment.size_bytes)
-            done, is_full = self._visit_chunk(segment, position, view, visitor)
+            whole, why, next_offset = frame_batches(view, 0, next_offset, segment.end_offset)
+            done, is_full = self._visit_chunk(segment, position, view[:whole], visitor)
             visitor.walked(done)
             if is_full:
                 return False
-            if done == 0:
+            # Only now: where a wrong length has led to this place, the checksum has told by itself.
+            if why == WalkStop.CORRUPT:
+                fault = _fault_of(read_header(view, whole), next_offset, segment.end_offset)
+                raise CorruptLogError(segment.log.path, position + whole, fault)
+            if whole == 0:
                 self._reader.grow_for(segment.log, position, view, segment.size_bytes)
-            position += done
+            position += whole
         return True
 
     def _visit_chunk(
         self, segment: SourceSegment, position: int, view: memoryview, visitor: BatchVisitor
     ) -> tuple[int, bool]:
-        """Show the whole batches of a chunk: their size, and whether the visitor is full."""
+        """Show the batches of a chunk: how far that came, and whether the visitor is full."""
         done = 0
         while True:
             done, why = visitor.plain(view, done)
@@ -87,8 +109,11 @@ class BatchWalk:
                     done += size_bytes
                     continue
             if why == WalkStop.CORRUPT:
+                offset = read_header(view, done).base_offset
                 raise CorruptLogError(
-                    segment.log.path, position + done, "a batch fails its checks; see dump-log"
+                    segment.log.path,
+                    position + done,
+                    f"the batch at offset {offset} fails its checks; see dump-log",
                 )
             return done, why == WalkStop.FULL
 
@@ -102,3 +127,13 @@ class BatchWalk:
         else:
             why = visitor.data(batch, is_aborted=self._transactions.is_aborted(header))
         return header.size_bytes, why
+
+
+def _fault_of(header: BatchHeader, next_offset: int, end_offset: int) -> str:
+    """Why a batch does not go with those around it."""
+    if header.magic != MAGIC or header.size_bytes < HEADER_BYTES:
+        return f"a batch of {header.size_bytes} bytes says it has format {header.magic}"
+    return (
+        f"a batch has the offsets {header.base_offset} to {header.last_offset}, where only"
+        f" {next_offset} to {end_offset - 1} can be"
+    )
