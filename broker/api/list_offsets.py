@@ -1,13 +1,16 @@
 """ListOffsets: the first offset at or after a time, and the special ones."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
+from seglog.broker.api.deferred_reads import read_deferred
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.log import FetchIsolation
 from seglog.protocol.api import (
     ListOffsetsPartition,
@@ -17,6 +20,8 @@ from seglog.protocol.api import (
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, IsolationLevel
+
+logger = logging.getLogger(__name__)
 
 _CONSUMER_REPLICA_ID = -1
 _ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
@@ -49,9 +54,12 @@ class ListOffsetsOperation:
         repeated = _repeated_names(request.partitions)
         look_up = partial(self._look_up, isolation=isolation, repeated=repeated)
         by_time = sum(entry.timestamp_ms not in _ENDS for entry in request.partitions)
-        if by_time > _SLICE:
-            return self._services.begin(_in_slices(look_up, request), holds_input=False)
-        return ListOffsetsResponse([look_up(entry) for entry in request.partitions])
+        if by_time <= _SLICE:
+            try:
+                return ListOffsetsResponse([look_up(entry) for entry in request.partitions])
+            except DeferredReadError as error:
+                logger.debug("event=lookup-deferred reason=%s", error)
+        return self._services.begin(self._in_slices(look_up, request), holds_input=False)
 
     def _look_up(
         self,
@@ -68,9 +76,10 @@ class ListOffsetsOperation:
             partition = self._services.partitions.get(entry.topic, entry.partition)
             partition.check_epoch(entry.current_leader_epoch)
             found = partition.log.offset_for_timestamp(entry.timestamp_ms, isolation=isolation)
+        except DeferredReadError:
+            raise
         except SeglogError as error:
-            code, message = describe_error(error)
-            return ListOffsetsResult(entry.topic, entry.partition, code, error_message=message)
+            return _refused(entry, error)
         if found is None:
             return ListOffsetsResult(entry.topic, entry.partition)
         return ListOffsetsResult(
@@ -82,19 +91,42 @@ class ListOffsetsOperation:
             found.leader_epoch,
         )
 
+    async def _in_slices(
+        self,
+        look_up: Callable[[ListOffsetsPartition], ListOffsetsResult],
+        request: ListOffsetsRequest,
+    ) -> ListOffsetsResponse:
+        """The same in turns, with the work between them that lookups need."""
+        results = []
+        until_rest = _SLICE
+        for entry in request.partitions:
+            results.append(await self._look_up_deferred(look_up, entry))
+            until_rest -= entry.timestamp_ms not in _ENDS
+            if until_rest == 0:
+                await asyncio.sleep(0)
+                until_rest = _SLICE
+        return ListOffsetsResponse(results)
 
-async def _in_slices(
-    look_up: Callable[[ListOffsetsPartition], ListOffsetsResult], request: ListOffsetsRequest
-) -> ListOffsetsResponse:
-    results = []
-    until_rest = _SLICE
-    for entry in request.partitions:
-        results.append(look_up(entry))
-        until_rest -= entry.timestamp_ms not in _ENDS
-        if until_rest == 0:
-            await asyncio.sleep(0)
-            until_rest = _SLICE
-    return ListOffsetsResponse(results)
+    async def _look_up_deferred(
+        self,
+        look_up: Callable[[ListOffsetsPartition], ListOffsetsResult],
+        entry: ListOffsetsPartition,
+    ) -> ListOffsetsResult:
+        try:
+            return look_up(entry)
+        except DeferredReadError as error:
+            needed = error
+        try:
+            return await read_deferred(
+                self._services.workers.reads, needed, partial(look_up, entry)
+            )
+        except SeglogError as error:
+            return _refused(entry, error)
+
+
+def _refused(entry: ListOffsetsPartition, error: SeglogError) -> ListOffsetsResult:
+    code, message = describe_error(error)
+    return ListOffsetsResult(entry.topic, entry.partition, code, error_message=message)
 
 
 def _repeated_names(entries: list[ListOffsetsPartition]) -> set[tuple[str, int]]:

@@ -19,6 +19,7 @@ Every error carries the wire code that a client is answered with and the values 
     +-- IndexAppendError            an index entry that does not follow the last one; our mistake
     |   +-- IndexFullError          no room for another entry
     |   +-- IndexOverflowError      an offset or position that does not fit into 31 bits
+    +-- DeferredReadError           a read that has to wait for work in another thread
     +-- SegmentOverflowError        a data file whose offsets span more than 2^31-1
     +-- OffsetOutOfRangeError       OFFSET_OUT_OF_RANGE
     +-- InvalidTopicNameError       INVALID_TOPIC_EXCEPTION
@@ -26,6 +27,7 @@ Every error carries the wire code that a client is answered with and the values 
 """
 
 import errno
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from seglog.protocol.errors import ErrorCode, SeglogError
@@ -158,6 +160,21 @@ class IndexFullError(IndexAppendError):
 
 class IndexOverflowError(IndexAppendError):
     """An offset or file position that does not fit into the 31 bits of an index entry."""
+
+
+class DeferredReadError(StorageError):
+    """A read needs something that takes too long for the thread that owns the log.
+
+    Attributes:
+        work: to be called in another thread; it changes nothing that the owner sees, and returns
+            what the owner calls to take the result over. The read is then tried again.
+    """
+
+    def __init__(self, path: str, reason: str, work: Callable[[], Callable[[], None]]) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+        self.work = work
 
 
 class SegmentOverflowError(StorageError):

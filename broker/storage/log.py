@@ -186,7 +186,7 @@ class Log:
         )
 
     def readable_bytes_from(self, offset: int, isolation: FetchIsolation) -> int:
-        """How many bytes a reader at an offset could get (FETCH-5)."""
+        """How many bytes a reader at an offset could get (FETCH-5); two searches."""
         return self._reader.readable_bytes_from(offset, isolation)
 
     def offset_for_timestamp(
@@ -352,7 +352,6 @@ class Log:
     def _after_truncation(self, now_ms: int) -> None:
         self._flusher.content_truncated()
         self._reader.forget()
-        self._lookup.forget()
         self._writer.choose_jitter()
         if self.leader_epochs.has_unwritten_changes:
             self.leader_epochs.write()

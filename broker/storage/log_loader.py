@@ -206,6 +206,8 @@ class LogLoader:
             segment = LogSegment.open(
                 self.file_system, self.directory, base_offset, self.config, self.options.now_ms
             )
+            if base_offset not in files[TRANSACTION_INDEX_SUFFIX]:
+                segment.transaction_index.note_absent()
             self.segments.add(segment)
         self._distrust_torn_tail()
         doubtful = None if self.options.clean_shutdown else self._first_doubtful()

@@ -4,7 +4,10 @@ Owned by the log. Readers of the end of the log ask for offsets at which batches
 moment ago; where those begin is remembered, so that they cost neither an index lookup nor a read.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from enum import Enum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from seglog.broker.storage.errors import OffsetOutOfRangeError
@@ -48,12 +51,22 @@ class LogReader:
         offsets: of the log.
     """
 
-    __slots__ = ("_offsets", "_positions", "_segments")
+    __slots__ = (
+        "_aborting",
+        "_looked_at",
+        "_offsets",
+        "_positions",
+        "_segments",
+        "_version",
+    )
 
     def __init__(self, segments: LogSegments, offsets: LogOffsets) -> None:
         self._segments = segments
         self._offsets = offsets
         self._positions: dict[int, tuple[LogSegment, int]] = {}
+        self._version = segments.version
+        self._looked_at = 0
+        self._aborting: list[LogSegment] = []
 
     def remember(self, offset: int, segment: LogSegment, position: int) -> None:
         """Note where the batch starts that begins with ``offset``."""
@@ -166,13 +179,10 @@ class LogReader:
         first = self._segments.floor(offset)
         if first is None:
             return 0
-        start_position = self._position(first, offset)
-        total = -start_position
-        segment: LogSegment | None = first
-        while segment is not None and segment.base_offset < limit:
-            total += self._end_position(segment, limit)
-            segment = self._segments.higher(segment.base_offset)
-        return max(total, 0)
+        last = self._segments.floor(limit)
+        assert last is not None, (limit, first)
+        start, end = self._position(first, offset), self._end_position(last, limit)
+        return max(self._segments.bytes_between(first, start, last, end), 0)
 
     def _aborted_within(
         self, offset: int, segment: LogSegment, data: FileSlice
@@ -189,11 +199,26 @@ class LogReader:
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap ``[from_offset, to_offset)``, by marker offset."""
         found: list[AbortedTransaction] = []
-        segment = self._segments.floor(from_offset) or self._segments.first
-        while segment is not None:
+        segments = self._segments
+        first = segments.floor(from_offset) or segments.active
+        for segment in self._aborting_from(first.base_offset):
             part, is_complete = segment.transaction_index.collect(from_offset, to_offset)
             found += part
             if is_complete:
                 break
-            segment = self._segments.higher(segment.base_offset)
         return found
+
+    def _aborting_from(self, base_offset: int) -> Iterator[LogSegment]:
+        """The segments from one on that hold a marker of an aborted transaction, in order.
+
+        Most hold none, and a log may have thousands: those that do are remembered.
+        """
+        segments = self._segments
+        if self._version != segments.version:
+            self._version, self._looked_at, self._aborting = segments.version, 0, []
+        sealed = segments.sealed(self._looked_at)
+        self._looked_at += len(sealed)
+        self._aborting += [each for each in sealed if not each.transaction_index.is_empty]
+        first = bisect_left(self._aborting, base_offset, key=attrgetter("base_offset"))
+        yield from self._aborting[first:]
+        yield segments.active

@@ -148,6 +148,15 @@ class LogSegment:
         return self._first_batch_timestamp
 
     @property
+    def has_loaded_indexes(self) -> bool:
+        """Whether the indexes were looked at since the segment was opened."""
+        return self._indexes.is_loaded
+
+    def load_indexes_apart(self) -> Callable[[], None]:
+        """See ``SegmentIndexes.load_apart``."""
+        return self._indexes.load_apart()
+
+    @property
     def max_timestamp_ms(self) -> int:
         """The greatest timestamp of the segment, -1 if no record has one."""
         self._indexes.load()

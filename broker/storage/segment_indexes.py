@@ -10,7 +10,8 @@ show, the indexes are rebuilt from the data file on the spot, with one line in t
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
@@ -236,6 +237,34 @@ class SegmentIndexes:
         except (CorruptIndexError, FileError) as error:
             self._heal_after(error)
             return
+        self._take_last_entries()
+        self.is_loaded = True
+
+    def load_apart(self) -> Callable[[], None]:
+        """Looks at the indexes in another thread, through files of its own.
+
+        Returns:
+            What the owner calls to take the result over.
+        """
+        files = self._files
+        twin_files = SegmentFiles(
+            files.file_system, files.directory, self._base_offset, max_index_bytes=0
+        )
+        twin = SegmentIndexes(twin_files, self.interval_bytes, is_new=False)
+        try:
+            twin.check()
+        except (CorruptIndexError, FileError) as error:
+            logger.debug("event=index-not-preloaded path=%s error=%s", self._log.path, error)
+            return self.load
+        finally:
+            twin_files.close()
+        return partial(self._take_ends, twin)
+
+    def _take_ends(self, twin: "SegmentIndexes") -> None:
+        if self.is_loaded or self._files.is_closed or twin._log.size != self._log.size:
+            return
+        self._offset_index.take_ends(twin._offset_index)
+        self._time_index.take_ends(twin._time_index)
         self._take_last_entries()
         self.is_loaded = True
 

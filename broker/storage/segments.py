@@ -11,11 +11,21 @@ class LogSegments:
     """An ordered map from base offset to segment; the last one is the active one.
 
     Iteration is over a snapshot, so that a loop may remove segments.
+
+    Attributes:
+        version: rises with every change of the set but a segment that comes at the end: what is
+            derived from sealed segments may be kept for a version, and be continued.
     """
+
+    __slots__ = ("_base_offsets", "_bytes_before", "_segments", "version")
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments: list[LogSegment] = []
         self._base_offsets: list[int] = []
+        # For the first segments, as many as somebody has asked for: bytes of batches from a fixed
+        # place on to the start of the segment. Only differences mean something.
+        self._bytes_before: list[int] = []
+        self.version = 0
         for segment in segments:
             self.add(segment)
 
@@ -54,15 +64,40 @@ class LogSegments:
     @property
     def size_bytes(self) -> int:
         """Bytes of batches in all segments."""
-        return sum(segment.log.size for segment in self._segments)
+        if not self._segments:
+            return 0
+        self._count_bytes()
+        return self._bytes_before[-1] - self._bytes_before[0] + self._segments[-1].log.size
+
+    def bytes_between(
+        self, first: LogSegment, first_position: int, last: LogSegment, last_position: int
+    ) -> int:
+        """Bytes of batches from a place in one segment to a place in the same or a later one.
+
+        Costs two searches: only the last segment grows, so what lies before each is counted once.
+        """
+        self._count_bytes()
+        before = self._bytes_before
+        start = before[bisect_left(self._base_offsets, first.base_offset)] + first_position
+        return before[bisect_left(self._base_offsets, last.base_offset)] + last_position - start
+
+    def _count_bytes(self) -> None:
+        before, segments = self._bytes_before, self._segments
+        while len(before) < len(segments):
+            number = len(before)
+            before.append(before[-1] + segments[number - 1].log.size if before else 0)
 
     def add(self, segment: LogSegment) -> LogSegment | None:
         """Adds a segment; returns the one of the same base offset that it replaces."""
         number = bisect_left(self._base_offsets, segment.base_offset)
+        del self._bytes_before[number + 1 :]
+        if number < len(self._segments):
+            self.version += 1
         if number < len(self._segments) and self._base_offsets[number] == segment.base_offset:
             replaced = self._segments[number]
             self._segments[number] = segment
             return replaced
+        del self._bytes_before[number:]
         self._base_offsets.insert(number, segment.base_offset)
         self._segments.insert(number, segment)
         return None
@@ -72,13 +107,17 @@ class LogSegments:
         number = bisect_left(self._base_offsets, base_offset)
         if number == len(self._segments) or self._base_offsets[number] != base_offset:
             return None
+        self.version += 1
         del self._base_offsets[number]
+        # Retention takes the first one: what the others have before them stays right.
+        del self._bytes_before[number : number + 1 if number == 0 else None]
         return self._segments.pop(number)
 
     def clear(self) -> list[LogSegment]:
         """Takes all segments out."""
         removed = self._segments
-        self._segments, self._base_offsets = [], []
+        self._segments, self._base_offsets, self._bytes_before = [], [], []
+        self.version += 1
         return removed
 
     def get(self, base_offset: int) -> LogSegment | None:
@@ -109,9 +148,15 @@ class LogSegments:
         start = max(bisect_right(self._base_offsets, from_offset) - 1, 0)
         return self._segments[start : bisect_left(self._base_offsets, to_offset)]
 
-    def sealed(self) -> list[LogSegment]:
-        """All but the active one."""
-        return self._segments[:-1]
+    def sealed(self, first: int = 0) -> list[LogSegment]:
+        """All but the active one; those from the ``first``-th on, counted from 0."""
+        return self._segments[first:-1]
+
+    def from_number(self, number: int) -> Iterator[LogSegment]:
+        """The segments from the ``number``-th on, while nothing is removed."""
+        while number < len(self._segments):
+            yield self._segments[number]
+            number += 1
 
     def close(self) -> None:
         """Closes all segments; the first failure is raised when all were tried."""

@@ -11,7 +11,7 @@ they nearly are: one or two reads, whatever the size of the index.
 """
 
 from struct import Struct
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from seglog.broker.storage.errors import CorruptIndexError, IndexFullError, IndexOverflowError
 from seglog.broker.storage.files import FileSystem
@@ -129,6 +129,12 @@ class SparseIndex:
             )
         if self.entries:
             self._check_ends(data_bytes)
+
+    def take_ends(self, twin: Self) -> None:
+        """Takes over what another object has found at the ends of the same file."""
+        self._entries, self._last = twin._entries, twin._last
+        self._first = twin._first
+        self._is_loaded = True
 
     def truncate_to(self, offset: int) -> None:
         """Drops the entries with that offset or a greater one (IDX-6)."""

@@ -3,13 +3,17 @@
 The first segment whose greatest timestamp reaches the target holds the answer. Greatest timestamps
 need not ascend from segment to segment, but their running maximum does, and the first segment that
 reaches a target is also the first whose running maximum does: so it is found by binary search, and
-the cost does not grow with the number of segments. The running maxima of sealed segments are
-computed once per change of the segment list.
+the cost does not grow with the number of segments. The running maxima of sealed segments are kept,
+and continued when a segment is rolled. After a start they are not known: the time indexes that tell
+them are many files, which another thread opens (``DeferredReadError``).
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
+from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
 from seglog.broker.storage.log_reader import FetchIsolation, LogReader
 from seglog.broker.storage.offsets import LogOffsets
@@ -28,11 +32,16 @@ from seglog.protocol.types import (
     NO_TIMESTAMP,
 )
 
+_LOADED_AT_ONCE_MAX: Final = 8
+"""So many segments have their time index opened on the spot."""
+_LOADED_APART_MAX: Final = 256
+"""So many are opened in one go by another thread."""
+
 
 class TimestampLookup:
     """Answers of one log to questions for offsets by time (LIST-1 to 11)."""
 
-    __slots__ = ("_leader_epochs", "_maxima", "_offsets", "_reader", "_sealed", "_segments")
+    __slots__ = ("_leader_epochs", "_maxima", "_offsets", "_reader", "_segments", "_version")
 
     def __init__(
         self,
@@ -45,13 +54,8 @@ class TimestampLookup:
         self._offsets = offsets
         self._leader_epochs = leader_epochs
         self._reader = reader
-        self._sealed: Sequence[LogSegment] = ()
+        self._version = segments.version
         self._maxima: list[int] = []
-
-    def forget(self) -> None:
-        """Drop what is known of sealed segments, after a truncation has opened one again."""
-        self._sealed = ()
-        self._maxima = []
 
     def find(self, timestamp_ms: int, isolation: FetchIsolation) -> TimestampOffset | None:
         """The first record stamped ``timestamp_ms`` or later that a reader may see, None if none.
@@ -60,6 +64,7 @@ class TimestampLookup:
         first record that carries the greatest timestamp.
 
         Raises:
+            DeferredReadError: indexes have to be opened first.
             StorageError: the files cannot be read.
             RecordError: a batch on the way cannot be read.
         """
@@ -88,10 +93,9 @@ class TimestampLookup:
         return TimestampOffset(NO_TIMESTAMP, log_start, epoch)
 
     def _find_at_or_after(self, timestamp_ms: int) -> TimestampOffset | None:
-        segments = self._current()
-        first = bisect_left(self._maxima, timestamp_ms)
+        first = bisect_left(self._known_maxima(), timestamp_ms)
         log_start = self._offsets.log_start
-        for segment in segments[first:]:
+        for segment in self._segments.from_number(first):
             if segment.largest_timestamp_ms < timestamp_ms:
                 continue
             found = segment.find_offset_by_timestamp(timestamp_ms, log_start)
@@ -100,7 +104,14 @@ class TimestampLookup:
         return None
 
     def _find_greatest(self) -> TimestampOffset | None:
-        greatest = {segment: self._greatest_visible(segment) for segment in self._current()}
+        maxima = self._known_maxima()
+        latest = max(self._segments.active.max_timestamp_ms, maxima[-1] if maxima else NO_TIMESTAMP)
+        found = self._find_at_or_after(latest) if latest >= 0 else None
+        return found if found is not None else self._find_greatest_left()
+
+    def _find_greatest_left(self) -> TimestampOffset | None:
+        """The same where the record with the greatest timestamp of all is gone."""
+        greatest = {segment: self._greatest_visible(segment) for segment in self._segments}
         while greatest:
             segment = max(greatest, key=greatest.__getitem__)
             if greatest[segment] < 0:
@@ -138,15 +149,33 @@ class TimestampLookup:
                 visible = max(visible, record.timestamp_ms)
         return visible
 
-    def _current(self) -> Sequence[LogSegment]:
-        """All segments; sees to it that the running maxima are those of the sealed ones."""
-        segments = tuple(self._segments)
-        sealed = segments[:-1]
-        if sealed != self._sealed:
-            self._sealed = sealed
-            self._maxima = []
-            running = NO_TIMESTAMP
-            for segment in sealed:
-                running = max(running, segment.largest_timestamp_ms)
-                self._maxima.append(running)
-        return segments
+    def _known_maxima(self) -> list[int]:
+        """For each sealed segment the greatest timestamp up to its end."""
+        segments = self._segments
+        if self._version != segments.version:
+            self._version, self._maxima = segments.version, []
+        new = segments.sealed(len(self._maxima))
+        if len(new) > _LOADED_AT_ONCE_MAX:
+            unknown = [segment for segment in new if not segment.has_loaded_indexes]
+            if len(unknown) > _LOADED_AT_ONCE_MAX:
+                raise DeferredReadError(
+                    segments.active.files.directory,
+                    f"the time indexes of {len(unknown)} segments have not been read yet",
+                    partial(_load_apart, tuple(unknown[:_LOADED_APART_MAX])),
+                )
+        running = self._maxima[-1] if self._maxima else NO_TIMESTAMP
+        for segment in new:
+            running = max(running, segment.largest_timestamp_ms)
+            self._maxima.append(running)
+        return self._maxima
+
+
+def _load_apart(segments: Sequence[LogSegment]) -> Callable[[], None]:
+    """Open the indexes of sealed segments in another thread."""
+    results = [segment.load_indexes_apart() for segment in segments]
+
+    def take_over() -> None:
+        for take in results:
+            take()
+
+    return take_over

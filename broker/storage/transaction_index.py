@@ -51,6 +51,15 @@ class TransactionIndex:
         """Whether there is a file."""
         return self._file_system.exists(self.path)
 
+    def note_absent(self) -> None:
+        """Takes note that there is no file, which spares a look for it."""
+        self._entries = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return not self._load()
+
     @property
     def size_bytes(self) -> int:
         """Length of the file, 0 if there is none."""

@@ -27,7 +27,7 @@ from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
 from support.index_checks import entries_of
-from support.log_builder import KEEP, NOW_MS, append, open_log, read_all, reopen
+from support.log_builder import KEEP, NOW_MS, append, at_once, open_log, read_all, reopen
 from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
 
@@ -226,7 +226,9 @@ class LogModel(RuleBasedStateMachine):
     def look_up_time(self, delta: int) -> None:
         target = NOW_MS + delta
         expected = next((record for record in self.visible() if record[1] >= target), None)
-        found = self.log.offset_for_timestamp(target, isolation=FetchIsolation.LOG_END)
+        found = at_once(
+            lambda: self.log.offset_for_timestamp(target, isolation=FetchIsolation.LOG_END)
+        )
         if expected is None:
             assert found is None
         else:
@@ -235,7 +237,9 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def look_up_greatest_time(self) -> None:
-        found = self.log.offset_for_timestamp(MAX_TIMESTAMP, isolation=FetchIsolation.LOG_END)
+        found = at_once(
+            lambda: self.log.offset_for_timestamp(MAX_TIMESTAMP, isolation=FetchIsolation.LOG_END)
+        )
         visible = self.visible()
         if not visible:
             assert found is None

@@ -1,10 +1,12 @@
 """Logs for tests: opened in a folder, written to batch by batch, read back record by record."""
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from seglog.broker.storage.append import AppendInfo
+from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.log_loader import load_log
@@ -16,6 +18,8 @@ from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.records.record import Record
 from seglog.protocol.types import INT32_MAX, TopicPartition
+
+ResultT = TypeVar("ResultT")
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -49,6 +53,15 @@ def open_log(
     )
     _opened.add(log)
     return log
+
+
+def at_once(read: Callable[[], ResultT]) -> ResultT:
+    """The result of a read; what it would wait for in another thread is done here."""
+    while True:
+        try:
+            return read()
+        except DeferredReadError as deferred:
+            deferred.work()()
 
 
 def abandon_opened_logs() -> None:

@@ -21,6 +21,7 @@ from support.log_builder import (
     NOW_MS,
     append,
     append_many,
+    at_once,
     end_transaction,
     open_log,
     reopen,
@@ -33,7 +34,7 @@ SMALL = replace(KEEP, segment_bytes=2000, index_interval_bytes=200)
 
 
 def offset_at(log: Log, timestamp_ms: int, isolation: FetchIsolation = COMMITTED) -> int | None:
-    found = log.offset_for_timestamp(timestamp_ms, isolation=isolation)
+    found = at_once(lambda: log.offset_for_timestamp(timestamp_ms, isolation=isolation))
     return None if found is None else found.offset
 
 
