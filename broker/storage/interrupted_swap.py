@@ -4,6 +4,8 @@ The rules are in docs/storage-format.md, section 12; ``log_swap`` says what leav
 """
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from seglog.broker.storage.batch_walk import VerifiedBatches
@@ -36,17 +38,16 @@ def tidy_folder(
     Raises:
         FileError: the folder cannot be read or changed.
     """
-    files: list[SegmentFileName] = []
-    for name in file_system.list_directory(directory):
-        parsed = parse_segment_file_name(name)
-        if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
-            _remove_file(file_system, f"{directory}/{name}")
-        elif parsed is not None:
-            files.append(parsed)
+    names = file_system.list_directory(directory)
+    files = [parsed for name in names if (parsed := parse_segment_file_name(name)) is not None]
     if any(file.state in _STATES_IN_SWAP for file in files):
-        complete = _drop_incomplete(file_system, directory, files)
-        _finish_swap(file_system, directory, complete, config, now_ms)
-        file_system.sync_directory(directory)
+        _InterruptedSwap(file_system, directory, config, now_ms).resolve(files)
+        names = file_system.list_directory(directory)
+    left = [name for name in names if not name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX))]
+    if len(left) == len(names):
+        return names
+    for name in sorted(set(names).difference(left)):
+        _remove_file(file_system, f"{directory}/{name}")
     return file_system.list_directory(directory)
 
 
@@ -58,83 +59,167 @@ def _remove_file(file_system: FileSystem, path: str) -> None:
         logger.warning("event=foreign-folder-ignored path=%s", path)
 
 
-def _path(directory: str, file: SegmentFileName) -> str:
-    return segment_path(directory, file.base_offset, file.suffix + file.state)
-
-
-def _drop_incomplete(
-    file_system: FileSystem, directory: str, files: list[SegmentFileName]
-) -> list[SegmentFileName]:
-    """Drop ``.cleaned`` files and the ``.swap`` files of the same, unfinished swap."""
-    cleaned = [file.base_offset for file in files if file.state == CLEANED_SUFFIX]
-    if not cleaned:
-        return files
-    first_cleaned = min(cleaned)
-    kept: list[SegmentFileName] = []
-    for file in files:
-        is_unfinished = file.state == SWAP_SUFFIX and file.base_offset >= first_cleaned
-        if file.state == CLEANED_SUFFIX or is_unfinished:
-            logger.info("event=unfinished-swap-dropped path=%s", _path(directory, file))
-            file_system.unlink(_path(directory, file))
-        else:
-            kept.append(file)
-    return kept
-
-
-def _finish_swap(
-    file_system: FileSystem,
-    directory: str,
-    files: list[SegmentFileName],
-    config: LogConfig,
-    now_ms: int,
-) -> None:
-    """Put complete ``.swap`` files in the place of the segments whose offsets they cover."""
-    swapped = sorted(file for file in files if file.state == SWAP_SUFFIX)
-    bases = [file.base_offset for file in swapped if file.suffix == LOG_SUFFIX]
-    if bases:
-        ends = [_end_of(file_system, directory, base, config, now_ms) for base in bases]
-        sources_are_there = SegmentFileName(bases[0], LOG_SUFFIX, "") in files
-        is_doubtful = any(end.fault is not None for end in ends) or all(
-            end.next_offset == base for base, end in zip(bases, ends, strict=True)
-        )
-        if sources_are_there and is_doubtful:
-            # The first source is the first to go: with it, all are there, and better than this. Of
-            # files that are all empty nobody can tell whether nothing was to stay, or they lost it.
-            for file in swapped:
-                logger.warning("event=damaged-swap-dropped path=%s", _path(directory, file))
-                file_system.unlink(_path(directory, file))
-            return
-        start, end = bases[0], max(bases[0] + 1, *(end.next_offset for end in ends))
-        for file in files:
-            is_segment_file = file.suffix in SEGMENT_SUFFIXES and not file.state
-            if is_segment_file and start <= file.base_offset < end:
-                logger.info("event=replaced-file-deleted path=%s", _path(directory, file))
-                file_system.unlink(_path(directory, file))
-    for file in swapped:
-        target = segment_path(directory, file.base_offset, file.suffix)
-        logger.info("event=interrupted-swap-finished path=%s", target)
-        file_system.rename(_path(directory, file), target)
-
-
 class _End(NamedTuple):
     next_offset: int
     fault: str | None
 
 
-def _end_of(
-    file_system: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int
-) -> _End:
-    """The offset behind the last good batch of a ``.swap`` segment, and what is wrong there."""
-    segment = LogSegment.open(
-        file_system, directory, base_offset, config, now_ms, suffix=SWAP_SUFFIX
-    )
-    next_offset = base_offset
-    try:
-        batches = VerifiedBatches(segment.log, base_offset)
-        for header, _position in batches:
-            next_offset = header.next_offset
-    except SegmentOverflowError as error:
-        return _End(next_offset, str(error))
-    finally:
-        segment.files.close()
-    return _End(next_offset, batches.fault)
+@dataclass(frozen=True, slots=True)
+class _InterruptedSwap:
+    """One folder in which a swap was cut short."""
+
+    file_system: FileSystem
+    directory: str
+    config: LogConfig
+    now_ms: int
+
+    def resolve(self, files: Sequence[SegmentFileName]) -> None:
+        """End the swap, or undo it; whichever it is, it is so on disk afterwards."""
+        complete = self._drop_incomplete(files)
+        swapped = sorted(file for file in complete if file.state == SWAP_SUFFIX)
+        bases = [file.base_offset for file in swapped if file.suffix == LOG_SUFFIX]
+        ends = [self._end_of(base_offset, SWAP_SUFFIX) for base_offset in bases]
+        fault = _fault_of(bases, ends)
+        if fault is not None and self._bring_sources_back(bases[0], complete, fault):
+            self._drop(swapped)
+        elif swapped:
+            self._finish(complete, swapped, bases, ends, fault)
+        self.file_system.sync_directory(self.directory)
+
+    def _path(self, file: SegmentFileName) -> str:
+        return segment_path(self.directory, file.base_offset, file.suffix + file.state)
+
+    def _drop_incomplete(self, files: Sequence[SegmentFileName]) -> list[SegmentFileName]:
+        """Drop ``.cleaned`` files and the ``.swap`` files of the same, unfinished swap.
+
+        From the highest down: a ``.swap`` file is complete once no ``.cleaned`` one is below it.
+        """
+        cleaned = [file.base_offset for file in files if file.state == CLEANED_SUFFIX]
+        if not cleaned:
+            return list(files)
+        first_cleaned = min(cleaned)
+        kept: list[SegmentFileName] = []
+        dropped: list[SegmentFileName] = []
+        for file in files:
+            is_unfinished = file.state == SWAP_SUFFIX and file.base_offset >= first_cleaned
+            is_dropped = file.state == CLEANED_SUFFIX or is_unfinished
+            (dropped if is_dropped else kept).append(file)
+        for file in sorted(
+            dropped, key=lambda file: (file.state != SWAP_SUFFIX, -file.base_offset)
+        ):
+            logger.info("event=unfinished-swap-dropped path=%s", self._path(file))
+            self.file_system.unlink(self._path(file))
+        return kept
+
+    def _end_of(self, base_offset: int, suffix: str) -> _End:
+        """The offset behind the last good batch of a segment, and what is wrong there."""
+        segment = LogSegment.open(
+            self.file_system, self.directory, base_offset, self.config, self.now_ms, suffix=suffix
+        )
+        next_offset = base_offset
+        try:
+            batches = VerifiedBatches(segment.log, base_offset)
+            for header, _position in batches:
+                next_offset = header.next_offset
+        except SegmentOverflowError as error:
+            return _End(next_offset, str(error))
+        finally:
+            segment.files.close()
+        return _End(next_offset, batches.fault)
+
+    # ---- undoing it
+
+    def _bring_sources_back(self, start: int, files: Sequence[SegmentFileName], fault: str) -> bool:
+        """Give the sources of a damaged swap their names again; whether they are all there.
+
+        The first source is the first to go: if it is there, under its own name or as ``.deleted``,
+        so are the others. A ``.deleted`` file of an earlier swap overlaps with them, and stays.
+        """
+        data = {state: set[int]() for state in ("", DELETED_SUFFIX)}
+        for file in files:
+            if file.suffix == LOG_SUFFIX and file.state in data and file.base_offset >= start:
+                data[file.state].add(file.base_offset)
+        if start in data[""]:
+            deleted = data[DELETED_SUFFIX] - data[""]
+        elif start in data[DELETED_SUFFIX] and self._end_of(start, DELETED_SUFFIX).fault is None:
+            deleted = data[DELETED_SUFFIX]
+        else:
+            return False
+        taken = start
+        for base_offset in sorted(data[""] | deleted):
+            if base_offset < taken:
+                continue
+            state = DELETED_SUFFIX if base_offset in deleted else ""
+            taken = max(taken, self._end_of(base_offset, state).next_offset)
+            if state:
+                self._give_name_back(base_offset, fault)
+        return True
+
+    def _give_name_back(self, base_offset: int, fault: str) -> None:
+        """Rename the files of a source; the data file is the last, for it says that all are."""
+        logger.warning(
+            "event=swap-source-restored path=%s reason=%r",
+            segment_path(self.directory, base_offset, LOG_SUFFIX),
+            fault,
+        )
+        for suffix in reversed(SEGMENT_SUFFIXES):
+            path = segment_path(self.directory, base_offset, suffix)
+            if self.file_system.exists(path + DELETED_SUFFIX):
+                self.file_system.rename(path + DELETED_SUFFIX, path)
+
+    def _drop(self, swapped: Sequence[SegmentFileName]) -> None:
+        """Remove the files of a damaged swap, the first of them last.
+
+        As ``.cleaned`` it says that the others are worth nothing, should this be cut short.
+        """
+        self.file_system.sync_directory(self.directory)
+        first = next(file for file in swapped if file.suffix == LOG_SUFFIX)
+        mark = segment_path(self.directory, first.base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
+        self.file_system.rename(self._path(first), mark)
+        for file in swapped:
+            logger.warning("event=damaged-swap-dropped path=%s", self._path(file))
+            if file is not first:
+                self.file_system.unlink(self._path(file))
+        self.file_system.unlink(mark)
+
+    # ---- finishing it
+
+    def _finish(
+        self,
+        files: Sequence[SegmentFileName],
+        swapped: Sequence[SegmentFileName],
+        bases: Sequence[int],
+        ends: Sequence[_End],
+        fault: str | None,
+    ) -> None:
+        """Put complete ``.swap`` files in the place of the segments whose offsets they cover."""
+        if bases:
+            start, end = bases[0], max(bases[0] + 1, *(each.next_offset for each in ends))
+            if any(each.fault is not None for each in ends):
+                logger.warning(
+                    "event=damaged-swap-promoted path=%s reason=%r",
+                    segment_path(self.directory, start, LOG_SUFFIX + SWAP_SUFFIX),
+                    fault,
+                )
+            for file in files:
+                is_segment_file = file.suffix in SEGMENT_SUFFIXES and not file.state
+                if is_segment_file and start <= file.base_offset < end:
+                    logger.info("event=replaced-file-deleted path=%s", self._path(file))
+                    self.file_system.unlink(self._path(file))
+        for file in swapped:
+            target = segment_path(self.directory, file.base_offset, file.suffix)
+            logger.info("event=interrupted-swap-finished path=%s", target)
+            self.file_system.rename(self._path(file), target)
+
+
+def _fault_of(bases: Sequence[int], ends: Sequence[_End]) -> str | None:
+    """Why ``.swap`` files cannot be relied on.
+
+    Of files that are all empty nobody can tell whether nothing was to stay, or they lost it.
+    """
+    for end in ends:
+        if end.fault is not None:
+            return end.fault
+    if bases and all(end.next_offset == base for base, end in zip(bases, ends, strict=True)):
+        return "no batch is in it"
+    return None

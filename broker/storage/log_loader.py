@@ -29,12 +29,8 @@ from seglog.broker.storage.layout import (
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_parts import LogParts
-from seglog.broker.storage.log_recovery import (
-    note_all_epochs,
-    recover_segment,
-    recover_segments,
-)
-from seglog.broker.storage.log_replay import replay_producers
+from seglog.broker.storage.log_recovery import note_all_epochs, recover_segments
+from seglog.broker.storage.log_replay import find_aborted_transactions, replay_producers
 from seglog.broker.storage.log_swap import swap_segments
 from seglog.broker.storage.offsets import LogOffsets
 from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
@@ -268,10 +264,13 @@ class LogLoader:
                 segment.transaction_index.sanity_check()
             except CorruptIndexError as error:
                 logger.warning("event=transaction-index-rebuilt error=%s", error)
-                self._recover_alone(segment)
+                self._rebuild_transaction_index(segment)
 
-    def _recover_alone(self, segment: LogSegment) -> None:
-        """Recover one segment for its transaction index, from the producers' state before it."""
+    def _rebuild_transaction_index(self, segment: LogSegment) -> None:
+        """Find the aborted transactions of a segment anew, from the producers' state before it.
+
+        The segment was on disk before the crash: its data is left as it is, whatever is in it.
+        """
         producers = ProducerState(str(self.topic_partition), self.options.producer_expiration_ms)
         replay_producers(
             producers,
@@ -280,8 +279,7 @@ class LogLoader:
             log_end=segment.base_offset,
             now_ms=0,
         )
-        epochs = LeaderEpochCache(self._epoch_file())
-        recover_segment(segment, producers, epochs)
+        segment.transaction_index.replace(find_aborted_transactions(producers, segment))
 
     def _log_end(self, log_start: int) -> int:
         """Where the log ends; sees to it that there is a segment, and none below (REC-9)."""

@@ -7,6 +7,7 @@ duplicates and the same aborted transactions as the one that wrote it (TXN-14).
 import logging
 
 from seglog.broker.storage.append import transaction_marker
+from seglog.broker.storage.errors import CorruptLogError
 from seglog.broker.storage.open_transactions import CompletedTransaction
 from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
 from seglog.broker.storage.producer_state import ProducerState, TransactionMarker
@@ -124,3 +125,27 @@ def replay_segment(
         if header.producer_id >= 0:
             marker = stored_marker(segment, header, position) if header.is_control else None
             record_stored_batch(producers, header, marker, seen_ms, None)
+
+
+def find_aborted_transactions(
+    producers: ProducerState, segment: LogSegment
+) -> list[AbortedTransaction]:
+    """The aborted transactions whose marker is in a segment, as far as it can be read.
+
+    Args:
+        producers: as they were at the segment's base offset; they are brought to its end.
+    """
+    found: list[AbortedTransaction] = []
+    seen_ms = segment.files.modified_ms
+    try:
+        for header, position in segment.batches():
+            if header.producer_id < 0:
+                continue
+            marker = stored_marker(segment, header, position) if header.is_control else None
+            completed = None if marker is None else producers.closed_by(header, marker)
+            if completed is not None and completed.is_abort:
+                found.append(aborted_transaction(producers, completed))
+            record_stored_batch(producers, header, marker, seen_ms, None)
+    except CorruptLogError as error:
+        logger.warning("event=transaction-index-incomplete error=%s", error)
+    return found

@@ -62,22 +62,17 @@ def swap_segments(
     Raises:
         DiskFullError: a directory has no room for a name; nothing has been exchanged, and the
             caller calls ``discard_new_segments``.
-        FileError: the exchange is half done; the next start finishes it.
+        FileError: files have other names than the log knows, or may be taken for those of the
+            next exchange; the directory must not be used until the next start, which resolves it.
+            That holds whatever the reason was, so none of the kinds is raised that stand for files
+            which somebody has changed by hand.
     """
     present = [each for each in old if segments.get(each.base_offset) is each]
     if not present:
         for segment in new:
             segment.delete_files()
         return []
-    end_mark = None
-    try:
-        end_mark = _mark_end(file_system, directory, new, present[-1].base_offset)
-        for segment in reversed(new):
-            segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-    except DiskFullError:
-        if end_mark is not None:
-            file_system.unlink(end_mark)
-        raise
+    end_mark = _announce(file_system, directory, new, present[-1].base_offset)
     try:
         for segment in present:
             take_away(segment)
@@ -85,13 +80,35 @@ def swap_segments(
             file_system.unlink(end_mark)
         for segment in new:
             segment.change_suffix(SWAP_SUFFIX, "")
-    except DiskFullError as error:
-        raise FileError(error.operation, error.path, error.reason) from error
+    except (DiskFullError, FileError) as error:
+        raise _left_half_done(error) from error
     for segment in present:
         segments.remove(segment.base_offset)
     for segment in new:
         segments.add(segment)
     return present
+
+
+def _announce(
+    file_system: FileSystem, directory: str, new: Sequence[LogSegment], last_source: int
+) -> str | None:
+    """Give the new segments the suffix ``.swap``; returns the path of the end mark, if any."""
+    end_mark = None
+    try:
+        end_mark = _mark_end(file_system, directory, new, last_source)
+        for segment in reversed(new):
+            segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+    except DiskFullError:
+        if end_mark is not None:
+            file_system.unlink(end_mark)
+        raise
+    except FileError as error:
+        raise _left_half_done(error) from error
+    return end_mark
+
+
+def _left_half_done(error: DiskFullError | FileError) -> FileError:
+    return FileError(error.operation, error.path, f"{error.reason}; the exchange is half done")
 
 
 def take_away(segment: LogSegment) -> None:

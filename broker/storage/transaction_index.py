@@ -5,7 +5,7 @@ last offset (that of the ABORT marker), int64 last stable offset when the marker
 offsets strictly increase. The file is made with the first entry.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -119,6 +119,17 @@ class TransactionIndex:
         self._entries = []
         if self.exists():
             self._open(create=False).truncate(0)
+
+    def replace(self, entries: Sequence[AbortedTransaction]) -> None:
+        """Puts these entries in the place of whatever is in the file; on disk when it returns.
+
+        Raises:
+            DiskFullError, FileError: the file is as it was.
+        """
+        self.close()
+        content = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
+        self._file_system.replace_atomically(self.path, content)
+        self._entries = list(entries)
 
     def sanity_check(self) -> None:
         """Reads the whole file; most segments have none.

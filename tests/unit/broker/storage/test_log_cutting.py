@@ -1,15 +1,19 @@
 """What removes records from a log: retention, truncation, and the swap after a compaction."""
 
+import errno
 import logging
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.segment import LogSegment
 from seglog.config.log_config import LogConfig
+from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import (
     DAY_MS,
     KEEP,
@@ -29,6 +33,7 @@ from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
 
 SMALL = replace(KEEP, segment_bytes=2000, index_interval_bytes=200)
+COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}))
 
 
 @pytest.fixture
@@ -261,6 +266,32 @@ def test_swap_renames_from_the_last_segment_down(tmp_path: Path) -> None:
         ".log",
         f"{last}.log",
     ]
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.EACCES, errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("base_offset", [0, 11])
+def test_swap_that_fails_half_way_is_a_failure_of_the_directory(
+    tmp_path: Path, base_offset: int, error: int
+) -> None:
+    """S13: names are not what the log knows any more, whoever has made a file immutable."""
+    disk = FaultyFileSystem()
+    log_dir = LogDir(disk, str(tmp_path))
+    (tmp_path / "meta.properties").touch()
+    log = open_log(tmp_path / "log", SMALL, file_system=disk)
+    append_many(log, 60)
+    sources = log.segments.sealed()[:2]
+    assert [each.base_offset for each in log.segments][1:3] == [11, 22]
+    compacted = cleaned_segment(log, 0, [3], disk)
+    disk.calls.fail("rename", error=error, path_part=f"{base_offset:020d}.log", skip=1)
+    with pytest.raises(FileError) as caught:
+        log.replace_segments([compacted], sources)
+    assert caught.value.takes_dir_offline
+    assert not log_dir.loses_only_a_log(caught.value)
+    log.abandon()
+    assert offsets_of(read_all(open_log(tmp_path / "log", COMPACTED))) in (
+        [*range(60)],
+        [3, *range(22, 60)],
+    )
 
 
 def test_swap_of_a_source_that_retention_has_taken_keeps_the_rest(log: Log) -> None:

@@ -455,3 +455,28 @@ def test_copy_of_a_running_log_loads(tmp_path: Path) -> None:
     log = filled(tmp_path / "log")
     shutil.copytree(tmp_path / "log", tmp_path / "copy")
     assert probe(open_log(tmp_path / "copy", SMALL), 60) == probe(log, 60)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_damaged_transaction_index_is_mended_without_a_touch_of_the_data(
+    tmp_path: Path, clean: bool
+) -> None:
+    """S13: the segment is sealed and on disk; a bad batch in it costs none behind it."""
+    log = open_log(tmp_path / "log", replace(SMALL, segment_bytes=1500))
+    append(log, [b"a"], producer_id=1, sequence=0, transactional=True)
+    end_transaction(log, 1, commit=False)
+    append_many(log, 30)
+    log.close()
+    aborted = log.aborted_transactions(0, 32)
+    assert aborted
+    assert len(log.segments) > 2
+    path = Path(segment_path(log.directory, 0, ".log"))
+    content = bytearray(path.read_bytes())
+    content[600] ^= 1
+    path.write_bytes(content)
+    index = path.with_suffix(".txnindex")
+    index.write_bytes(index.read_bytes()[:-1])
+    log = open_log(tmp_path / "log", SMALL, clean=clean, recovery_point=31)
+    assert path.read_bytes() == content
+    assert log.offsets.log_end == 32
+    assert log.aborted_transactions(0, 32) == aborted
