@@ -32,8 +32,17 @@ _NOTHING_SYNCED = (WorkersStoppedError, NoDescriptorError)
 class RunnableTicket(Protocol):
     """A sync that was begun on the loop thread; ``run`` does the blocking part in any thread."""
 
+    @property
+    def continues_to(self) -> int | None:
+        """Where the flush ends that this ticket is only a part of; None for its last one."""
+        ...
+
     def run(self) -> object:
         """Sync everything the ticket names."""
+        ...
+
+    def give_up(self) -> bool:
+        """Let go of what it holds, if it was not begun, and never do anything."""
         ...
 
 
@@ -47,8 +56,8 @@ class FlushableLog(Protocol[TicketT]):
         """Name what has to be synced for everything below ``upto`` (None: all) to be on disk."""
         ...
 
-    def finish_flush(self, ticket: TicketT) -> object:
-        """Move the recovery point after the ticket was run."""
+    def finish_flush(self, ticket: TicketT) -> bool:
+        """Move the recovery point after the ticket was run; whether all it names is on disk."""
         ...
 
 
@@ -145,23 +154,40 @@ class GroupCommit(Generic[TicketT]):
         if self._failure is not None:
             self._end(self._failure)
             return
+        self._sync(upto)
+
+    def _sync(self, upto: int | None) -> None:
+        """Begin a sync of everything below ``upto``, or of the first part of it."""
         try:
             ticket = self._log.begin_flush(upto)
+        except StorageError as error:
+            self._end(self._closed or error)
+            return
+        try:
             sync = self._pool.run(partial(_run_timed, ticket))
-        except (StorageError, WorkersStoppedError) as error:
+        except WorkersStoppedError as error:
+            self._give_up(ticket)
             self._end(self._closed or error)
             return
         sync.add_done_callback(lambda done: self._synced(ticket, done))
 
+    def _give_up(self, ticket: TicketT) -> None:
+        # One that has begun may still fail: the log keeps it, and cannot be closed cleanly.
+        if ticket.give_up():
+            self._log.finish_flush(ticket)
+
     def _synced(self, ticket: TicketT, sync: "asyncio.Future[int]") -> None:
-        error: BaseException | None
         if sync.cancelled():
-            error = WorkersStoppedError("the broker stopped before the sync was done")
-        else:
-            error = sync.exception()
+            self._give_up(ticket)
+            self._end(WorkersStoppedError("the broker stopped before the sync was done"))
+            return
+        is_on_disk = self._log.finish_flush(ticket)
+        error = sync.exception()
         if error is None:
             self._counters.flush_durations.observe(sync.result())
-            self._log.finish_flush(ticket)
+            if is_on_disk and ticket.continues_to is not None:
+                self._sync(ticket.continues_to)
+                return
         elif isinstance(error, MissingFileError):
             error = self._closed or error
         self._end(error)

@@ -6,9 +6,11 @@ or none if nothing has changed since the last one:
     owner:    job = writer.job(offsets)
     worker:   job()
 
-Jobs may run in several workers at once: each writes what is newest when it begins, one at a time.
+Jobs may run in several workers at once: each writes what is newest when its turn comes. When a job
+is done the disk has what the job was made for, or something newer.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -27,35 +29,41 @@ class CheckpointWriter:
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self._file_system = file_system
         self._file = OffsetCheckpointFile(file_system, path)
+        # Guards the two states; the turn is held during a write, the lock never.
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._newest: Offsets = {}
         self._written: Offsets | None = None
-        # Taken by the one who writes; taking and putting back an item of a list is atomic.
-        self._turn = [None]
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a job has begun to write and has not ended; on a dying disk it may never."""
+        return self._turn.locked()
 
     def job(self, offsets: Offsets) -> Callable[[], None] | None:
         """What has to be run so that the disk has ``offsets``; None if it has them.
 
         The job raises ``StorageError``; then the old file is still there.
         """
-        self._newest = offsets
-        return None if self._written == offsets else self._write
+        with self._lock:
+            self._newest = offsets
+            return None if self._written == offsets else self._write
 
     def assume_written(self, offsets: Offsets | None) -> None:
         """Note what the disk has; None if that is not known, so that the next job writes."""
-        self._newest = {} if offsets is None else offsets
-        self._written = offsets
+        with self._lock:
+            self._newest = {} if offsets is None else offsets
+            self._written = offsets
 
     def _write(self) -> None:
-        while self._written != self._newest:
-            try:
-                self._turn.pop()
-            except IndexError:
-                return  # the one who has the turn looks for something newer when it is done
-            try:
+        with self._turn:
+            with self._lock:
                 newest = self._newest
-                directory = parent_directory(self._file.path)
-                write = partial(self._file.write, newest)
-                write_even_if_full(self._file_system, directory, write)
+                if self._written == newest:
+                    return  # the one before has written it
+                # What the file holds from now on is not known before the write is done.
+                self._written = None
+            directory = parent_directory(self._file.path)
+            write_even_if_full(self._file_system, directory, partial(self._file.write, newest))
+            with self._lock:
                 self._written = newest
-            finally:
-                self._turn.append(None)

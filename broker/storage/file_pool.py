@@ -1,16 +1,16 @@
 """A bound on open descriptors: opened on demand, closed when others need room.
 
-A ``Handle`` is one open descriptor. It is closed once, when it is retired (evicted, or its
-file was closed) and nobody has pinned it. Retiring and pinning may happen in different threads:
-
-    the user:    pin, then look whether it is retired (if so: unpin and open anew)
-    the evictor: retire, then look whether it is pinned (if so: leave the closing to the last unpin)
-
-At least one of the two sees the other, and ``list.append``/``list.pop``/``OrderedDict.popitem`` are
-atomic, so no lock is needed and no descriptor is closed under somebody's hands.
+A ``Handle`` is one open descriptor. It is closed once, when it is retired (evicted, or its file was
+closed) and nobody has pinned it. The two may happen in different threads; each handle has a lock
+that decides which comes first, and so has the pool's list of handles. No system call is made under
+either. The locks are reentrant because a slice that nobody released gives its pin back when the
+garbage collector finds it, in any thread and in the middle of any line. Where every append and
+fetch passes they are taken by name, with nothing between that can raise: half the price of a
+``with``.
 """
 
 import resource
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -26,47 +26,65 @@ MAX_OPEN_HANDLES: Final = 16_384
 class Handle(Generic[T]):
     """An open descriptor (``value``) that is closed when it is retired and unpinned."""
 
-    __slots__ = ("_closers", "_pins", "recently_used", "retired", "value")
+    __slots__ = ("_close", "_is_retired", "_lock", "_pins", "_recently_used", "value")
 
     def __init__(self, value: T, close: Callable[[T], None]) -> None:
+        """A handle that is pinned once, by the caller."""
         self.value = value
-        self.retired = False
-        self.recently_used = False
-        self._pins: list[None] = []
-        self._closers = [close]
+        self._close = close
+        self._lock = threading.RLock()
+        self._pins = 1
+        self._is_retired = False
+        # Opening it is no second use: the newest goes last anyway.
+        self._recently_used = False
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it is closed, or will be with the last ``unpin``."""
+        with self._lock:
+            return self._is_retired
 
     def try_pin(self) -> bool:
         """Keeps the value open until ``unpin``; False if it is on its way out already."""
-        self._pins.append(None)
-        if self.retired:
-            self.unpin()
-            return False
-        self.recently_used = True
-        return True
+        lock = self._lock
+        lock.acquire()
+        is_open = not self._is_retired
+        if is_open:
+            self._pins += 1
+            self._recently_used = True
+        lock.release()
+        return is_open
 
     def unpin(self) -> None:
         """Gives up one ``try_pin``; callable from any thread."""
-        self._pins.pop()
-        if self.retired and not self._pins:
-            self._close_once()
+        lock = self._lock
+        lock.acquire()
+        self._pins -= 1
+        is_last = self._is_retired and self._pins == 0
+        lock.release()
+        if is_last:
+            self._close(self.value)
 
     def retire(self) -> None:
-        """Closes the value now or, if it is pinned, with the last ``unpin``."""
-        self.retired = True
-        if not self._pins:
-            self._close_once()
+        """Closes the value now or, if it is pinned, with the last ``unpin``. Idempotent."""
+        with self._lock:
+            is_first = not self._is_retired
+            self._is_retired = True
+            is_last = is_first and self._pins == 0
+        if is_last:
+            self._close(self.value)
 
-    @property
-    def is_pinned(self) -> bool:
-        """Whether somebody uses the value."""
-        return bool(self._pins)
-
-    def _close_once(self) -> None:
-        try:
-            close = self._closers.pop()
-        except IndexError:
-            return  # another thread was first
-        close(self.value)
+    def retire_if_idle(self) -> bool:
+        """Retires it unless it is pinned, or was used since the last call; whether it went."""
+        with self._lock:
+            if self._pins or self._recently_used:
+                self._recently_used = False
+                return False
+            is_first = not self._is_retired
+            self._is_retired = True
+        if is_first:
+            self._close(self.value)
+        return True
 
 
 class HandlePool:
@@ -78,10 +96,18 @@ class HandlePool:
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = default_limit() if limit is None else limit
+        self._lock = threading.RLock()
         self._open: OrderedDict[object, Handle[object]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._open)
+        with self._lock:
+            return len(self._open)
+
+    def try_pin(self, owner: object) -> Handle[T] | None:
+        """The handle of ``owner``, pinned; None if it has none that is open."""
+        # One look into a dict needs no lock: it comes before or after a change.
+        handle: Handle[T] | None = self._open.get(owner)  # type: ignore[assignment]  # one owner, one T
+        return handle if handle is not None and handle.try_pin() else None
 
     def open(
         self, owner: object, open_value: Callable[[], T], close: Callable[[T], None]
@@ -90,17 +116,16 @@ class HandlePool:
         self._make_room(self.limit)
         value = self.with_room(open_value)
         mine: Handle[T] = Handle(value, close)
-        mine.try_pin()
-        mine.recently_used = False  # opening it is no second use: the newest goes last anyway
         while True:
-            winner: Handle[T] = self._open.setdefault(owner, mine)  # type: ignore[arg-type,assignment]  # one owner, one T
+            with self._lock:
+                winner: Handle[T] = self._open.setdefault(owner, mine)  # type: ignore[arg-type,assignment]  # one owner, one T
             if winner is mine:
                 return mine
             if winner.try_pin():
                 mine.retire()
                 mine.unpin()
                 return winner
-            self.forget(owner)
+            self._forget_retired(owner, winner)
 
     def with_room(self, action: Callable[[], T]) -> T:
         """The result of something that opens a descriptor; idle files give theirs up if need be.
@@ -113,28 +138,32 @@ class HandlePool:
         except OSError as error:
             if error.errno not in NO_RESOURCE:
                 raise
-        self._make_room(len(self._open) // 2)  # sockets took more than their share
+        self._make_room(len(self) // 2)  # sockets took more than their share
         return action()
 
     def forget(self, owner: object) -> None:
         """Retires the handle of ``owner``, if it has one."""
-        handle = self._open.pop(owner, None)
+        with self._lock:
+            handle = self._open.pop(owner, None)
         if handle is not None:
             handle.retire()
 
+    def _forget_retired(self, owner: object, handle: object) -> None:
+        with self._lock:
+            if self._open.get(owner) is handle:
+                del self._open[owner]
+
     def _make_room(self, limit: int) -> None:
-        chances = 2 * len(self._open)
-        while len(self._open) >= limit and chances > 0:
+        chances = 2 * len(self)
+        while chances > 0:
             chances -= 1
-            try:
-                owner, handle = self._open.popitem(last=False)
-            except KeyError:
-                return
-            if handle.is_pinned or handle.recently_used:
-                handle.recently_used = False
-                self._open.setdefault(owner, handle)
-            else:
-                handle.retire()
+            with self._lock:
+                if len(self._open) < limit or not self._open:
+                    return
+                owner, handle = next(iter(self._open.items()))
+                self._open.move_to_end(owner)
+            if handle.retire_if_idle():
+                self._forget_retired(owner, handle)
 
 
 class Pooled(Generic[T]):
@@ -145,7 +174,7 @@ class Pooled(Generic[T]):
         close: closes what was opened.
     """
 
-    __slots__ = ("_close", "_handle", "_open_value", "_pool")
+    __slots__ = ("_close", "_is_closed", "_open_value", "_pool")
 
     def __init__(
         self, pool: HandlePool, open_value: Callable[[], T], close: Callable[[T], None]
@@ -153,22 +182,27 @@ class Pooled(Generic[T]):
         self._pool = pool
         self._open_value = open_value
         self._close = close
-        self._handle: Handle[T] | None = None
+        self._is_closed = False
 
     def pin(self) -> Handle[T]:
         """The open value, kept until ``unpin``; raises what ``open_value`` raises."""
-        handle = self._handle
-        if handle is not None and handle.try_pin():
-            return handle
-        handle = self._handle = self._pool.open(self, self._open_value, self._close)
+        handle: Handle[T] | None = self._pool.try_pin(self)
+        if handle is None:
+            handle = self._pool.open(self, self._open_value, self._close)
+            if self._is_closed:
+                # The owner closed it while this thread was opening it: nobody would close this one,
+                # and a file that was removed would keep its blocks.
+                self._pool.forget(self)
         return handle
 
     def drop(self) -> None:
         """Closes the value, now or with the last ``unpin``; ``pin`` opens it anew."""
         self._pool.forget(self)
-        if self._handle is not None:
-            self._handle.retire()
-            self._handle = None
+
+    def close(self) -> None:
+        """The same for good: what is opened from now on is closed with its ``unpin``."""
+        self._is_closed = True
+        self._pool.forget(self)
 
 
 def default_limit() -> int:

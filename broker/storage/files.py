@@ -42,6 +42,11 @@ class FileSystem(Protocol):
     Changes of names (create, rename, unlink) are durable only after ``sync_directory``.
     """
 
+    @property
+    def max_open_files(self) -> int:
+        """How many data and index files stay open when nobody uses them."""
+        ...
+
     def open_log(self, path: str, *, create: bool = False, preallocate_bytes: int = 0) -> LogFile:
         """An append-only file; with ``create`` it is made if it does not exist."""
         ...
@@ -82,14 +87,6 @@ class FileSystem(Protocol):
 
     def sync_file(self, path: str) -> None:
         """Puts the content of a file on disk."""
-        ...
-
-    def sync_descriptor(self, path: str, descriptor: int) -> None:
-        """The same through a descriptor that the caller holds; for worker threads."""
-        ...
-
-    def close_descriptor(self, descriptor: int) -> None:
-        """Closes a descriptor that ``IndexFile.open_for_sync`` gave."""
         ...
 
     def truncate(self, path: str, size: int) -> None:
@@ -155,13 +152,14 @@ class OsFileSystem:
         except OSError as error:
             raise error_from_os("open", path, error) from error
         if create and size == preallocate_bytes:
-            return LogFile(self._calls, self._pool, path, 0, preallocated=preallocate_bytes > 0)
+            preallocated = preallocate_bytes > 0
+            return LogFile(self._calls, self._pool, path, 0, is_new=True, preallocated=preallocated)
         return LogFile(self._calls, self._pool, path, size)
 
     def open_index(
         self, path: str, *, entry_bytes: int, max_bytes: int, create: bool = False
     ) -> IndexFile:
-        index = IndexFile(self._calls, self._pool, path, entry_bytes=entry_bytes)
+        index = IndexFile(self._calls, self._pool, path, entry_bytes=entry_bytes, is_new=create)
         if create:
             try:
                 self._create(path, max_bytes // entry_bytes * entry_bytes)
@@ -263,15 +261,6 @@ class OsFileSystem:
             raise sync_error(path, error) from error
         finally:
             self._calls.close(descriptor)
-
-    def sync_descriptor(self, path: str, descriptor: int) -> None:
-        try:
-            self._calls.sync(path, descriptor)
-        except OSError as error:
-            raise sync_error(path, error) from error
-
-    def close_descriptor(self, descriptor: int) -> None:
-        self._calls.close(descriptor)
 
     def truncate(self, path: str, size: int) -> None:
         try:

@@ -17,6 +17,7 @@ from seglog.broker.storage.errors import (
     error_from_os,
 )
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
+from seglog.broker.storage.file_positions import FilePosition, FilePositions, sync_positions
 from seglog.broker.storage.system_calls import SystemCalls
 
 
@@ -24,15 +25,26 @@ class IndexFile:
     """A file of fixed-size entries, opened on demand; one thread writes, any thread reads.
 
     Nothing is opened before the first use. ``entry_bytes`` is the size of a slot.
+
+    Attributes:
+        positions: how far entries were written, and how far they are on disk. What the file is
+            longer than its entries need not be.
     """
 
-    __slots__ = ("_calls", "_descriptor", "_is_closed", "_size", "entry_bytes", "path")
+    __slots__ = ("_calls", "_descriptor", "_is_closed", "_size", "entry_bytes", "path", "positions")
 
     def __init__(
-        self, calls: SystemCalls, pool: HandlePool, path: str, *, entry_bytes: int
+        self,
+        calls: SystemCalls,
+        pool: HandlePool,
+        path: str,
+        *,
+        entry_bytes: int,
+        is_new: bool = False,
     ) -> None:
         self.path = path
         self.entry_bytes = entry_bytes
+        self.positions = FilePositions(0, is_new=is_new)
         self._calls = calls
         self._descriptor = Pooled(pool, lambda: calls.open(self.path), calls.close)
         self._size: int | None = None
@@ -63,7 +75,13 @@ class IndexFile:
             return False
         return True
 
-    def _acquire(self) -> Handle[int]:
+    def acquire(self) -> Handle[int]:
+        """The descriptor (``value``), kept open until ``unpin``, whatever happens to the file.
+
+        Raises:
+            ClosedFileError: this object was closed.
+            FileError: it cannot be opened.
+        """
         if self._is_closed:
             raise ClosedFileError("open", self.path)
         try:
@@ -79,7 +97,7 @@ class IndexFile:
             CorruptIndexError: the file is shorter than it was.
             FileError: it cannot be read.
         """
-        handle = self._acquire()
+        handle = self.acquire()
         try:
             content = self._calls.read(self.path, handle.value, length, position)
         except OSError as error:
@@ -100,9 +118,10 @@ class IndexFile:
             DiskFullError: there is no space; what is at ``position`` does not count.
             FileError: the file cannot be written.
         """
+        self.positions.check()
         end = position + len(data)
         padded = data + bytes(min(self.entry_bytes, self.size - end))
-        handle = self._acquire()
+        handle = self.acquire()
         try:
             written = self._calls.write(self.path, handle.value, padded, position)
         except OSError as error:
@@ -111,6 +130,7 @@ class IndexFile:
             handle.unpin()
         if written < len(padded):
             raise DiskFullError("write to", self.path, f"only {written} bytes were taken")
+        self.positions.advance(end)
 
     def resize(self, size: int) -> None:
         """Cuts the file, or lengthens it with a hole.
@@ -124,6 +144,8 @@ class IndexFile:
             self._calls.truncate(self.path, size)
         except OSError as error:
             raise error_from_os("resize", self.path, error) from error
+        if size < self.size:
+            self.positions.change(min(size, self.positions.end))
         self._size = size
 
     def reset(self, size: int) -> None:
@@ -139,14 +161,12 @@ class IndexFile:
             self._calls.truncate(self.path, size)
         except OSError as error:
             raise error_from_os("clear", self.path, error) from error
+        self.positions.change(0)
         self._size = size
 
-    def open_for_sync(self) -> int:
-        """A descriptor of its own for ``fsync`` in another thread; the caller closes it."""
-        try:
-            return self._calls.open(self.path)
-        except OSError as error:
-            raise error_from_os("open", self.path, error) from error
+    def sync_held(self, descriptor: int, target: FilePosition | None = None) -> None:
+        """Puts the entries on disk through a descriptor of this file; see ``LogFile``."""
+        sync_positions(self._calls, self.positions, self.path, descriptor, target)
 
     def renamed(self, path: str) -> None:
         """Takes note that the file has another name now; the descriptor stays."""
@@ -155,4 +175,4 @@ class IndexFile:
     def close(self) -> None:
         """Lets go of the descriptor; this object is of no further use. Idempotent."""
         self._is_closed = True
-        self._descriptor.drop()
+        self._descriptor.close()

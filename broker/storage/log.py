@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from seglog.broker.storage.append import AppendInfo, PreparedAppend, prepare_append
 from seglog.broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.flush_ticket import FlushTicket
 from seglog.broker.storage.layout import LEADER_EPOCH_CHECKPOINT
-from seglog.broker.storage.log_flush import FlushTicket, LogFlusher
+from seglog.broker.storage.log_flush import LogFlusher
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.log_reader import FetchData, FetchIsolation, LogReader
 from seglog.broker.storage.log_replay import replay_producers
@@ -395,12 +396,22 @@ class Log:
         return self._flusher.is_due(now_ms, self.config.flush_ms)
 
     def begin_flush(self, upto: int | None = None) -> FlushTicket:
-        """Collect what has to be synced for everything below ``upto`` (None: all) to be on disk."""
+        """Collect what has to be synced for everything below ``upto`` (None: all) to be on disk.
+
+        A part of it where that is a lot: the ticket says how far it goes (``continues_to``).
+
+        Raises:
+            StorageError: a file cannot be opened.
+        """
         up_to = self.offsets.log_end if upto is None else min(upto, self.offsets.log_end)
         return self._flusher.begin(self.directory, up_to)
 
     def finish_flush(self, ticket: FlushTicket) -> bool:
-        """Move the recovery point after a ticket was run (FLUSH-3); whether it moved."""
+        """Take a ticket back that was run, failed or was given up, and move the recovery point.
+
+        Returns:
+            Whether everything below ``ticket.up_to`` is on disk now (FLUSH-3).
+        """
         return self._flusher.finish(ticket)
 
     def flush(self) -> None:
@@ -409,9 +420,7 @@ class Log:
         Raises:
             StorageError: what is on disk is unknown.
         """
-        ticket = self.begin_flush()
-        ticket.run()
-        self.finish_flush(ticket)
+        self._flusher.flush(self.directory)
 
     # ---- life cycle
 
@@ -451,6 +460,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let the files go as they are, after the disk has failed."""
+        self._flusher.abandon()
         for segment in self.segments:
             segment.files.close()
 

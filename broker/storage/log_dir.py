@@ -71,6 +71,12 @@ class LogDir:
         """Whether it is in use."""
         return self.offline_reason is None
 
+    @property
+    def is_writing_checkpoint(self) -> bool:
+        """Whether a write of a checkpoint has begun and has not ended."""
+        writers = (self.recovery_points, self.log_starts, self.high_watermarks)
+        return any(writer.is_writing for writer in writers)
+
     def is_there(self) -> bool:
         """Whether the folder has not been removed, or its disk unmounted, under our hands."""
         try:

@@ -3,42 +3,29 @@
 A ``LogFile`` knows its size; the descriptor is opened on demand and may be closed by the pool at
 any time, except while it is pinned. An append is one write at the end of the known size. If the
 disk fills up in the middle, what was written is cut off again, so that nobody ever sees half a
-batch; if even that fails the file is ``broken`` and takes no further append.
+batch; if even that fails the file takes no further append.
 """
-
-from collections.abc import Sequence
-from typing import Final
 
 from seglog.broker.storage.errors import (
     ClosedFileError,
     FileError,
-    StorageError,
     error_from_os,
-    sync_error,
 )
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
+from seglog.broker.storage.file_positions import FilePosition, FilePositions, sync_positions
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 
-_VECTOR_LENGTH_MAX: Final = 1024  # IOV_MAX of Linux
-
 
 class LogFile:
-    """An append-only file; one thread appends and truncates, any thread reads.
+    """An append-only file; one thread appends and truncates, any thread reads or syncs.
 
-    ``size`` is the end of what was appended; with preallocation the file itself is longer.
+    Attributes:
+        path: of the file; its owner changes it.
+        positions: how far it was written, and how far it is on disk.
     """
 
-    __slots__ = (
-        "_calls",
-        "_descriptor",
-        "_is_closed",
-        "_preallocated",
-        "broken",
-        "has_unsynced_bytes",
-        "path",
-        "size",
-    )
+    __slots__ = ("_calls", "_descriptor", "_is_closed", "_preallocated", "path", "positions")
 
     def __init__(
         self,
@@ -47,19 +34,23 @@ class LogFile:
         path: str,
         size: int,
         *,
+        is_new: bool = False,
         preallocated: bool = False,
     ) -> None:
         self.path = path
-        self.size = size
-        self.broken: StorageError | None = None
+        self.positions = FilePositions(size, is_new=is_new)
         self._calls = calls
         self._descriptor = Pooled(pool, self._open, calls.close)
         self._preallocated = preallocated
         self._is_closed = False
-        self.has_unsynced_bytes = True  # of a file that was there before, nobody knows
 
     def __repr__(self) -> str:
         return f"LogFile({self.path!r}, size={self.size})"
+
+    @property
+    def size(self) -> int:
+        """The end of what was appended, in bytes; with preallocation the file itself is longer."""
+        return self.positions.end
 
     def acquire(self) -> Handle[int]:
         """The descriptor (``value``), kept open until ``unpin``, whatever happens to the file.
@@ -78,31 +69,26 @@ class LogFile:
     def _open(self) -> int:
         return self._calls.open(self.path)
 
-    def append(self, data: Buffer | list[Buffer]) -> int:
+    def append(self, data: Buffer) -> int:
         """Writes at the end and returns the position where ``data`` begins.
-
-        Args:
-            data: bytes, or a list of buffers that are written one after the other.
 
         Raises:
             DiskFullError: no space; the file is as it was before.
-            FileError: any other failure; the file is as it was before, or ``broken``.
+            FileError: any other failure; the file is as it was before, or takes nothing any more.
         """
-        if self.broken is not None:
-            raise self.broken
-        position = self.size
-        self.has_unsynced_bytes = True
+        positions = self.positions
+        positions.check()
+        position = positions.end
         handle = self.acquire()
         try:
-            if isinstance(data, list):
-                self.size = self._write_all(handle.value, data, position)
-            else:
-                self.size = self._write(handle.value, data, position)
+            end = self._write(handle.value, data, position)
         except OSError as error:
             self._undo_write(handle.value, position)
             raise error_from_os("append to", self.path, error) from error
         finally:
             handle.unpin()
+        # After the write: a sync that has begun by then may not have seen the bytes.
+        positions.advance(end)
         return position
 
     def _write(self, descriptor: int, data: Buffer, position: int) -> int:
@@ -114,25 +100,15 @@ class LogFile:
             written += self._calls.write(self.path, descriptor, rest, position + written)
         return position + length
 
-    def _write_all(self, descriptor: int, data: Sequence[Buffer], position: int) -> int:
-        for start in range(0, len(data), _VECTOR_LENGTH_MAX):
-            part = data[start : start + _VECTOR_LENGTH_MAX]
-            length = sum(memoryview(buffer).nbytes for buffer in part)
-            written = self._calls.write_vector(self.path, descriptor, part, position)
-            if written < length:
-                rest = memoryview(b"".join(part))[written:]
-                self._write(descriptor, rest, position + written)
-            position += length
-        return position
-
     def _undo_write(self, descriptor: int, size: int) -> None:
         self._preallocated = False
         try:
             self._calls.truncate_open(self.path, descriptor, size)
         except OSError as error:
-            self.broken = FileError(
-                "cut a failed append off", self.path, error.strerror or str(error)
-            )
+            reason = error.strerror or str(error)
+            self.positions.fail(FileError("cut a failed append off", self.path, reason))
+            return
+        self.positions.change(size)
 
     def read(self, position: int, length: int) -> bytes:
         """The bytes at ``position``; fewer at the end of the file.
@@ -187,8 +163,7 @@ class LogFile:
         finally:
             handle.unpin()
         removed = self.size - size
-        self.size = size
-        self.has_unsynced_bytes = True
+        self.positions.change(size)
         self._preallocated = False
         return removed
 
@@ -198,33 +173,30 @@ class LogFile:
             self.truncate(self.size)
 
     def sync(self) -> None:
-        """Waits until everything that was appended is on disk.
-
-        Raises:
-            FileError: what is on disk is unknown; the file is ``broken`` from now on, since the
-                kernel may have dropped the pages and a second sync would lie.
-        """
+        """Waits until everything that was appended is on disk; raises as ``sync_held`` does."""
         handle = self.acquire()
         try:
             self.sync_held(handle.value)
         finally:
             handle.unpin()
 
-    def sync_held(self, descriptor: int) -> None:
-        """The same through a descriptor of this file that the caller holds; from any thread."""
-        if not self.has_unsynced_bytes:
-            return
-        self.has_unsynced_bytes = False  # first: what is appended meanwhile may not be covered
-        try:
-            self._calls.sync(self.path, descriptor)
-        except OSError as error:
-            self.broken = sync_error(self.path, error)
-            raise self.broken from error
+    def sync_held(self, descriptor: int, target: FilePosition | None = None) -> None:
+        """The same through a descriptor of this file that the caller holds; from any thread.
+
+        Args:
+            target: what has to be on disk; by default everything.
+
+        Raises:
+            FileError: what is on disk is unknown; the file is of no use any more, since the kernel
+                may have dropped the pages and a second sync would lie. Or a sync that was begun by
+                another thread has not ended.
+        """
+        sync_positions(self._calls, self.positions, self.path, descriptor, target)
 
     def close(self) -> None:
         """Lets go of the descriptor, once the slices in flight are done. Idempotent."""
         self._is_closed = True
-        self._descriptor.drop()
+        self._descriptor.close()
 
 
 class FileSlice:

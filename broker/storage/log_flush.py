@@ -1,8 +1,9 @@
 """Group commit: what a flush has to sync, collected by the owner and run by a worker thread.
 
-    owner:   ticket = log.begin_flush()      everything appended so far
+    owner:   ticket = log.begin_flush()      everything appended so far, a few segments at a time
     thread:  ticket.run()                    blocks; appends go on meanwhile
     owner:   log.finish_flush(ticket)        the recovery point moves
+    owner:   again, while ``ticket.continues_to`` names an offset
 
 Of the active segment only the data file is synced. Its indexes are not needed: after an unclean
 stop the segment that holds the recovery point is scanned and its indexes are built anew. Segments
@@ -10,132 +11,20 @@ below the recovery point are trusted, so sealed ones are synced with their index
 """
 
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import Final
 
-from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFile
-from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError, StorageError
+from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.flush_ticket import EpochWrite, FlushTicket
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.segment import LogSegment
-from seglog.broker.storage.segment_files import SegmentSync
 
 logger = logging.getLogger(__name__)
 
-
-class EpochWrite(NamedTuple):
-    """Leader epochs that are not on disk yet, as they were when the flush began."""
-
-    file: LeaderEpochCheckpointFile
-    entries: tuple[EpochEntry, ...]
-
-
-class FlushTicket:
-    """One flush: made and finished by the owner of the log, run once, in any thread.
-
-    Attributes:
-        up_to: everything below this offset is on disk once ``run`` has returned.
-        sealed: the sealed segments that are synced with their indexes.
-        generation: of the log's content; a truncation in the meantime makes the ticket worthless.
-        last_append_ms: when the newest record it covers was appended.
-        is_done: whether ``run`` has made all that true, so that the recovery point may move.
-    """
-
-    __slots__ = (
-        "_directory",
-        "_file_system",
-        "_sync_directory",
-        "_syncs",
-        "epochs",
-        "generation",
-        "is_done",
-        "last_append_ms",
-        "sealed",
-        "snapshot_paths",
-        "up_to",
-    )
-
-    def __init__(
-        self,
-        file_system: FileSystem,
-        directory: str,
-        *,
-        up_to: int,
-        generation: int,
-        last_append_ms: int,
-        sealed: Sequence[LogSegment],
-        active: LogSegment | None,
-        sync_directory: bool,
-        snapshot_paths: Sequence[str],
-        epochs: EpochWrite | None,
-    ) -> None:
-        self.up_to = up_to
-        self.generation = generation
-        self.last_append_ms = last_append_ms
-        self.sealed = tuple(sealed)
-        self.snapshot_paths = tuple(snapshot_paths)
-        self.epochs = epochs
-        self.is_done = False
-        self._file_system = file_system
-        self._directory = directory
-        self._sync_directory = sync_directory
-        self._syncs: list[SegmentSync] = []
-        try:
-            for segment in sealed:
-                self._syncs.append(segment.begin_sync())
-            if active is not None:
-                self._syncs.append(active.begin_sync(with_indexes=False))
-        except StorageError:
-            self.abandon()
-            raise
-
-    def run(self) -> None:
-        """Sync data and indexes, then snapshots, names and leader epochs (FLUSH-2).
-
-        Raises:
-            FileError: what is on disk is unknown.
-        """
-        try:
-            for sync in self._syncs:
-                sync.run()
-            self.is_done = self._sync_side_files()
-        finally:
-            self.abandon()
-
-    def _sync_side_files(self) -> bool:
-        """Whether the recovery point may move: the records themselves are on disk already."""
-        try:
-            for path in self.snapshot_paths:
-                self._sync_snapshot(path)
-            if self.epochs is not None:
-                self.epochs.file.write(self.epochs.entries)  # syncs the directory as well
-            elif self._sync_directory:
-                self._file_system.sync_directory(self._directory)
-        except DiskFullError as error:
-            # Recovery finds the epochs in the batches, as long as it scans them.
-            logger.warning(
-                "event=recovery-point-kept directory=%s error=%s", self._directory, error
-            )
-            return False
-        except FileError as error:
-            if self._file_system.exists(self._directory):
-                raise
-            # The whole log is being deleted; its folder was renamed under our hands.
-            logger.debug("event=recovery-point-kept directory=%s error=%s", self._directory, error)
-            return False
-        return True
-
-    def _sync_snapshot(self, path: str) -> None:
-        try:
-            self._file_system.sync_file(path)
-        except MissingFileError:
-            # Retention or compaction took it away, with the segment that began at its offset.
-            logger.debug("event=snapshot-gone path=%s", path)
-
-    def abandon(self) -> None:
-        """Let the descriptors go; for a ticket that will not be run. Idempotent."""
-        while self._syncs:
-            self._syncs.pop().release()
+_SEGMENTS_AT_ONCE_MAX: Final = 16
+_OPEN_FILES_PER_SEGMENT: Final = 32
+"""Of the files that may stay open: four of a segment, for each of eight logs that are closed."""
 
 
 class LogFlusher:
@@ -155,8 +44,11 @@ class LogFlusher:
         self._epoch_file = parts.epoch_file
         self._snapshots = parts.snapshots
         self._generation = 0
-        self._is_writing_epochs = False
-        # Sealed segments whose indexes are not known to be on disk.
+        self._begun: list[FlushTicket] = []
+        self._failure: BaseException | None = None
+        at_once = file_system.max_open_files // _OPEN_FILES_PER_SEGMENT
+        self._segments_at_once = max(1, min(at_once, _SEGMENTS_AT_ONCE_MAX))
+        # Sealed segments whose indexes are not known to be on disk, ascending.
         active = parts.segments.active
         self._sealed = [
             segment
@@ -197,39 +89,51 @@ class LogFlusher:
             and segment is not self._segments.active
         ]
 
+    # ---- tickets
+
     def begin(self, directory: str, up_to: int, *, for_close: bool = False) -> FlushTicket:
-        """A ticket for everything below ``up_to``; at a close with the active segment's indexes."""
-        offsets = self._offsets
+        """A ticket for what lies below ``up_to``; at a close with the active segment's indexes.
+
+        It has the first few of many segments, so that a log that was not synced for long, or whose
+        recovery point was lost, does not need a descriptor for each of its files at once.
+        """
         active = self._segments.active
-        recovery_point = offsets.recovery_point
-        sealed = [segment for segment in self._sealed if segment.base_offset < up_to]
-        if for_close:
-            sealed.append(active)
-        includes_active = not for_close and max(active.base_offset, recovery_point) < up_to
-        is_new_name = bool(sealed) and sealed[-1].base_offset >= recovery_point
-        epochs = None
-        if self._leader_epochs.has_unwritten_changes and not self._is_writing_epochs:
-            epochs = EpochWrite(self._epoch_file, self._leader_epochs.entries)
+        below = (segment for segment in self._sealed if segment.base_offset < up_to)
+        sealed = list(islice(below, self._segments_at_once + 1))
+        continues_to = None
+        if len(sealed) > self._segments_at_once:
+            continues_to, up_to = up_to, sealed.pop().base_offset
+        is_whole = continues_to is None
+        includes_active = max(active.base_offset, self._offsets.recovery_point) < up_to
+        syncs = [(segment, True) for segment in sealed]
+        if is_whole and (for_close or includes_active):
+            syncs.append((active, for_close))
         ticket = FlushTicket(
             self._file_system,
             directory,
+            syncs,
             up_to=up_to,
+            continues_to=continues_to,
             generation=self._generation,
             last_append_ms=self._last_append_ms,
-            sealed=sealed,
-            active=active if includes_active else None,
-            sync_directory=is_new_name
-            or (includes_active and active.base_offset >= recovery_point),
             snapshot_paths=self._snapshots.unsynced_paths(up_to),
-            epochs=epochs,
+            epochs=self._unwritten_epochs(),
         )
-        self._is_writing_epochs = self._is_writing_epochs or epochs is not None
+        self._begun.append(ticket)
         return ticket
 
+    def _unwritten_epochs(self) -> EpochWrite | None:
+        if not self._leader_epochs.has_unwritten_changes:
+            return None
+        if any(ticket.epochs is not None and not ticket.is_over for ticket in self._begun):
+            return None  # two at once would write the same temporary file
+        return EpochWrite(self._epoch_file, self._leader_epochs.entries)
+
     def finish(self, ticket: FlushTicket) -> bool:
-        """Take a ticket back that was run; whether the recovery point moved (FLUSH-3)."""
-        if ticket.epochs is not None:
-            self._is_writing_epochs = False
+        """Take a ticket back that was run; whether all it stands for is on disk (FLUSH-3)."""
+        self._begun = [each for each in self._begun if each is not ticket]
+        if self._failure is None:
+            self._failure = ticket.sync_failure
         if not ticket.is_done or ticket.generation != self._generation:
             return False
         if ticket.epochs is not None and ticket.epochs.entries == self._leader_epochs.entries:
@@ -237,14 +141,38 @@ class LogFlusher:
         for segment in ticket.sealed:
             self.segment_removed(segment)
         self._snapshots.mark_synced(ticket.snapshot_paths)
-        moved = self._offsets.advance_recovery_point(ticket.up_to)
+        self._offsets.advance_recovery_point(ticket.up_to)
         is_clean = self._offsets.recovery_point == self._offsets.log_end
         self._unflushed_since_ms = None if is_clean else ticket.last_append_ms
-        return moved
+        return True
+
+    def flush(self, directory: str, *, for_close: bool = False) -> None:
+        """Sync everything that is left; blocks."""
+        up_to: int | None = self._offsets.log_end
+        while up_to is not None:
+            ticket = self.begin(directory, up_to, for_close=for_close)
+            try:
+                ticket.run()
+            finally:
+                is_on_disk = self.finish(ticket)
+            up_to = ticket.continues_to if is_on_disk else None
 
     def flush_for_close(self, directory: str) -> None:
-        """Sync all that is left, the indexes of the active segment included; blocks."""
-        self._is_writing_epochs = False
-        ticket = self.begin(directory, self._offsets.log_end, for_close=True)
-        ticket.run()
-        self.finish(ticket)
+        """Sync all that is left, the indexes of the active segment included; blocks.
+
+        Raises:
+            FileError: a sync has failed, or one that was begun has not ended and may fail yet: the
+                kernel reports a failure once, and perhaps to that one.
+        """
+        for ticket in list(self._begun):
+            if not ticket.give_up() and not ticket.is_over:
+                raise FileError("close", directory, "a sync that was begun has not ended")
+            self.finish(ticket)
+        if self._failure is not None:
+            raise self._failure
+        self.flush(directory, for_close=True)
+
+    def abandon(self) -> None:
+        """Let go of what tickets hold that nobody will run; the log is of no further use."""
+        for ticket in self._begun:
+            ticket.give_up()

@@ -206,6 +206,9 @@ class LogLoader:
                 segment.transaction_index.note_absent()
             self.segments.add(segment)
         self._distrust_torn_tail()
+        if self.options.clean_shutdown:
+            for segment in self.segments:
+                segment.files.assume_synced()
         doubtful = None if self.options.clean_shutdown else self._first_doubtful()
         for segment in self.segments:
             if doubtful is None or segment.base_offset < doubtful.base_offset:

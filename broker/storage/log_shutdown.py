@@ -1,7 +1,8 @@
 """An orderly stop: every log on disk, then the checkpoints, then the clean-shutdown markers.
 
 The marker makes the next start trust the files without looking, so it is written last, and only in
-directories where nothing went wrong (FLUSH-6, FLUSH-7).
+directories where nothing went wrong (FLUSH-6, FLUSH-7). A sync or a write that was begun and has
+not ended, because its disk hangs, counts as gone wrong: it may fail when nobody looks any more.
 """
 
 import logging
@@ -46,7 +47,17 @@ def close_logs(
     housekeeping.make_room_to_stop()
     closed = run_parallel([partial(_close, log) for log in registry.all()])
     damaged_paths.update(each.path for each in closed if not each.is_complete)
+    for log_dir in directories.online:
+        if log_dir.is_writing_checkpoint:
+            logger.warning(
+                'event=stop-incomplete directory=%s error="a checkpoint that was begun has not been'
+                ' written"',
+                log_dir.path,
+            )
+            damaged_paths.add(log_dir.path)
     for log_dir, write in housekeeping.checkpoint_jobs():
+        if log_dir.is_writing_checkpoint:
+            continue  # it would wait for its turn, perhaps for ever
         if not _attempt(log_dir, write):
             damaged_paths.add(log_dir.path)
     for log_dir in directories.online:

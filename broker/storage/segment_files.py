@@ -4,9 +4,12 @@ The order of operations matters for the loader: an index without its data file i
 next start, so the data file is always the first to be renamed or removed.
 """
 
+from typing import NamedTuple
+
 from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
 from seglog.broker.storage.file_pool import Handle
-from seglog.broker.storage.files import FileSystem, LogFile
+from seglog.broker.storage.file_positions import FilePosition, FilePositions
+from seglog.broker.storage.files import FileSystem, IndexFile, LogFile
 from seglog.broker.storage.layout import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -16,7 +19,6 @@ from seglog.broker.storage.layout import (
     segment_path,
 )
 from seglog.broker.storage.offset_index import OffsetIndex
-from seglog.broker.storage.sparse_index import SparseIndex
 from seglog.broker.storage.time_index import TimeIndex
 from seglog.broker.storage.transaction_index import TransactionIndex
 
@@ -171,35 +173,45 @@ class SegmentFiles:
 
     def begin_sync(self, *, with_indexes: bool = True) -> "SegmentSync":
         """What a worker thread needs to put this segment on disk; to be released."""
-        return SegmentSync(self.file_system, self, with_indexes=with_indexes)
+        return SegmentSync(self, with_indexes=with_indexes)
+
+    def assume_synced(self) -> None:
+        """Note that all files are on disk as they are: the last stop was a clean one."""
+        for file in (self.log, self.offset_index.file, self.time_index.file):
+            file.positions.assume_synced()
 
 
 class SegmentSync:
-    """The files of one segment, held open for a sync in another thread.
+    """The files of one segment that are not on disk yet, held open for a sync in another thread.
 
-    The owner makes it and releases it; ``run`` may be called from any thread meanwhile. Appends go
-    on and are not covered.
+    The owner makes it, which notes the positions to be reached; ``run`` may be called from any
+    thread, also while appends go on, which are not covered; then either of them releases it.
+
+    Attributes:
+        new_names: the files whose name is not known to be on disk.
     """
 
-    def __init__(self, file_system: FileSystem, files: SegmentFiles, *, with_indexes: bool) -> None:
-        self._file_system = file_system
-        self._log_files: list[tuple[LogFile, Handle[int]]] = []
-        self._indexes: list[tuple[SparseIndex, int]] = []
+    def __init__(self, files: SegmentFiles, *, with_indexes: bool) -> None:
+        self.new_names: list[FilePositions] = []
+        self._held: list[_HeldFile] = []
         try:
-            self._hold(files, with_indexes=with_indexes)
+            self._hold(files.log)
+            if with_indexes:
+                self._hold(files.offset_index.file)
+                self._hold(files.time_index.file)
+            transactions = files.transaction_index.opened_file
+            if transactions is not None:
+                self._hold(transactions)
         except StorageError:
             self.release()
             raise
 
-    def _hold(self, files: SegmentFiles, *, with_indexes: bool) -> None:
-        self._log_files.append((files.log, files.log.acquire()))
-        if with_indexes:
-            for index in (files.offset_index, files.time_index):
-                if index.has_unsynced_changes:
-                    self._indexes.append((index, index.open_for_sync()))
-        transactions = files.transaction_index.unsynced_file()
-        if transactions is not None:
-            self._log_files.append((transactions, transactions.acquire()))
+    def _hold(self, file: LogFile | IndexFile) -> None:
+        positions = file.positions
+        if positions.needs_name_sync:
+            self.new_names.append(positions)
+        if positions.needs_sync:
+            self._held.append(_HeldFile(file, file.acquire(), positions.written))
 
     def run(self) -> None:
         """Syncs data, offset index, time index, transaction index, in this order (FLUSH-2).
@@ -207,17 +219,18 @@ class SegmentSync:
         Raises:
             FileError: what is on disk is unknown.
         """
-        (log, handle), *rest = self._log_files
-        log.sync_held(handle.value)
-        for index, descriptor in self._indexes:
-            index.has_unsynced_changes = False  # first: what is added meanwhile may not be covered
-            self._file_system.sync_descriptor(index.path, descriptor)
-        for file, handle in rest:
-            file.sync_held(handle.value)
+        for each in self._held:
+            each.file.sync_held(each.handle.value, each.target)
 
     def release(self) -> None:
         """Lets the descriptors go. Idempotent."""
-        while self._log_files:
-            self._log_files.pop()[1].unpin()
-        while self._indexes:
-            self._file_system.close_descriptor(self._indexes.pop()[1])
+        while self._held:
+            self._held.pop().handle.unpin()
+
+
+class _HeldFile(NamedTuple):
+    """A file that is kept open, and how far it has to be on disk."""
+
+    file: LogFile | IndexFile
+    handle: Handle[int]
+    target: FilePosition

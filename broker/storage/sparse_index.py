@@ -14,7 +14,7 @@ from struct import Struct
 from typing import ClassVar, Final, Self
 
 from seglog.broker.storage.errors import CorruptIndexError, IndexFullError, IndexOverflowError
-from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.files import FileSystem, IndexFile
 from seglog.protocol.types import INT32_MAX
 
 _WINDOW_ROWS: Final = 256
@@ -41,7 +41,6 @@ class SparseIndex:
         "_is_loaded",
         "_last",
         "base_offset",
-        "has_unsynced_changes",
         "max_entries",
     )
 
@@ -70,7 +69,6 @@ class SparseIndex:
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
         self._is_loaded = create
-        self.has_unsynced_changes = False
         if create and self.RESERVED_ENTRIES:
             self._file.write(0, b"")  # the block of the first slot
 
@@ -147,7 +145,6 @@ class SparseIndex:
         self._is_loaded = True
         self._entries = 0
         self._first = self._last = None
-        self.has_unsynced_changes = True
         self._file.reset(self.max_entries * self.ENTRY.size)
 
     def grow_to_max(self, max_bytes: int | None = None) -> None:
@@ -166,16 +163,11 @@ class SparseIndex:
         size = self.size_bytes
         if self._file.size != size:
             self._file.resize(size)
-            self.has_unsynced_changes = True
 
-    def open_for_sync(self) -> int:
-        """A descriptor for a sync in another thread; see ``segment.SegmentSync``."""
-        return self._file.open_for_sync()
-
-    def sync(self) -> None:
-        """Waits until all entries are on disk."""
-        self._file_system.sync_file(self.path)
-        self.has_unsynced_changes = False
+    @property
+    def file(self) -> IndexFile:
+        """The file, for syncs."""
+        return self._file
 
     def renamed(self, path: str) -> None:
         """Takes note that the file was renamed."""
@@ -238,7 +230,6 @@ class SparseIndex:
         size = self.ENTRY.size
         full_size = self._file.size
         self._entries = entries
-        self.has_unsynced_changes = True
         # Through the shorter size, so that the dropped entries read as zero.
         self._file.resize(entries * size)
         self._file.resize(full_size)
@@ -252,7 +243,6 @@ class SparseIndex:
         self._file.write(position, row)
         self._entries += 1
         self._last = entry
-        self.has_unsynced_changes = True
 
     def _check_room(self, *, use_reserve: bool = False) -> None:
         limit = self.max_entries if use_reserve else self.max_entries - self.RESERVED_ENTRIES

@@ -8,7 +8,6 @@ make one of them fail, and so exercises the real rules. All methods raise ``OSEr
 # ruff: noqa: ARG002  # the paths are for subclasses that record calls or make them fail
 
 import os
-from collections.abc import Sequence
 from typing import Final
 
 from seglog.protocol.types import Buffer
@@ -37,12 +36,6 @@ class SystemCalls:
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
         """Writes at ``position``; how many bytes were written may be less than there are."""
         return os.pwrite(descriptor, data, position)
-
-    def write_vector(
-        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
-    ) -> int:
-        """Writes several buffers, one after the other, at ``position``."""
-        return os.pwritev(descriptor, data, position)
 
     def truncate(self, path: str, size: int) -> None:
         """Cuts the file, or lengthens it with a hole."""

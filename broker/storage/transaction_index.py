@@ -144,15 +144,10 @@ class TransactionIndex:
                     f"last offset {entry.last_offset} is below the base offset {self.base_offset}",
                 )
 
-    def unsynced_file(self) -> LogFile | None:
-        """The file, if something was added that may not be on disk yet."""
-        return self._file if self._file is not None and self._file.has_unsynced_bytes else None
-
-    def sync(self) -> None:
-        """Waits until all entries are on disk."""
-        file = self.unsynced_file()
-        if file is not None:
-            file.sync()
+    @property
+    def opened_file(self) -> LogFile | None:
+        """The file, if this object has opened it to add or drop an entry."""
+        return self._file
 
     def renamed(self, path: str) -> None:
         """Takes note that the file was renamed."""

@@ -4,7 +4,6 @@
 
 import errno
 import os
-from collections.abc import Sequence
 from typing import NoReturn
 
 from seglog.broker.storage.files import OsFileSystem, SystemCalls
@@ -23,12 +22,6 @@ class ReadOnlyCalls(SystemCalls):
         _refuse(path)
 
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
-        """Refused."""
-        _refuse(path)
-
-    def write_vector(
-        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
-    ) -> int:
         """Refused."""
         _refuse(path)
 

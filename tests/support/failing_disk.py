@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Sequence
 
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
@@ -42,12 +41,6 @@ class FailingDisk(SystemCalls):
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
         self._check(path, writes=True)
         return super().write(path, descriptor, data, position)
-
-    def write_vector(
-        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
-    ) -> int:
-        self._check(path, writes=True)
-        return super().write_vector(path, descriptor, data, position)
 
     def sync(self, path: str, descriptor: int) -> None:
         self._check(path)

@@ -3,7 +3,6 @@
 import errno
 import os
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seglog.broker.storage.files import OsFileSystem
@@ -101,14 +100,6 @@ class FaultyCalls(SystemCalls):
         wanted = len(data) - self._attempt("write", path)
         granted = self._take_space(max(wanted, 1), path)
         return super().write(path, descriptor, memoryview(data)[:granted], position)
-
-    def write_vector(
-        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
-    ) -> int:
-        joined = b"".join(data)
-        wanted = len(joined) - self._attempt("write_vector", path)
-        granted = self._take_space(max(wanted, 1), path)
-        return super().write(path, descriptor, joined[:granted], position)
 
     def truncate(self, path: str, size: int) -> None:
         self._attempt("truncate", path)

@@ -7,7 +7,7 @@ its folder. Every call is a point of an interleaving; nothing is really synced.
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
@@ -185,15 +185,6 @@ class OrderedCalls(SystemCalls):
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
         self._point("write", path)
         written = super().write(path, descriptor, data, position)
-        self.cache.written(path, os.fstat(descriptor).st_ino, position, position + written)
-        self._point("written", path)
-        return written
-
-    def write_vector(
-        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
-    ) -> int:
-        self._point("write", path)
-        written = super().write_vector(path, descriptor, data, position)
         self.cache.written(path, os.fstat(descriptor).st_ino, position, position + written)
         self._point("written", path)
         return written

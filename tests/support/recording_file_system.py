@@ -8,7 +8,7 @@ its directory (as POSIX has it, and stricter than ext4 is).
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -70,13 +70,6 @@ class RecordingCalls(SystemCalls):
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
         written = super().write(path, descriptor, data, position)
         self._note("write", path, position, memoryview(data)[:written])
-        return written
-
-    def write_vector(
-        self, path: str, descriptor: int, data: Sequence[Buffer], position: int
-    ) -> int:
-        written = super().write_vector(path, descriptor, data, position)
-        self._note("write", path, position, b"".join(data)[:written])
         return written
 
     def truncate(self, path: str, size: int) -> None:

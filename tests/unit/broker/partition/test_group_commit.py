@@ -7,7 +7,7 @@ import pytest
 
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.group_commit import GroupCommit
-from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
 from seglog.broker.storage.errors import FileError, MissingFileError, NoDescriptorError
 
 
@@ -16,6 +16,7 @@ class Ticket(NamedTuple):
 
     log: "SlowLog"
     end: int
+    continues_to: int | None = None
 
     def run(self) -> None:
         self.log.syncs_begun.append(self.end)
@@ -24,6 +25,10 @@ class Ticket(NamedTuple):
         if self.log.error is not None:
             raise self.log.error
 
+    def give_up(self) -> bool:
+        self.log.given_up.append(self.end)
+        return True
+
 
 class SlowLog:
     """Counts records; its syncs wait for a gate and may fail."""
@@ -31,22 +36,29 @@ class SlowLog:
     def __init__(self) -> None:
         self.end = 0
         self.recovery_point = 0
+        self.part = 1000
         self.gate = threading.Event()
         self.loop = asyncio.get_running_loop()
         self.first_sync = asyncio.Event()
         self.error: Exception | None = None
         self.syncs_begun: list[int] = []
+        self.given_up: list[int] = []
 
     def begin_flush(self, upto: int | None = None) -> Ticket:
-        return Ticket(self, self.end if upto is None else upto)
+        wanted = self.end if upto is None else upto
+        end = min(wanted, self.recovery_point + self.part)
+        return Ticket(self, end, wanted if end < wanted else None)
 
-    def finish_flush(self, ticket: Ticket) -> None:
-        self.recovery_point = max(self.recovery_point, ticket.end)
+    def finish_flush(self, ticket: Ticket) -> bool:
+        if self.error is None and ticket.end not in self.given_up:
+            self.recovery_point = max(self.recovery_point, ticket.end)
+        return self.error is None
 
 
 class Setup(NamedTuple):
     log: SlowLog
     commit: GroupCommit
+    pool: WorkerPool
     failures: list[BaseException]
     counters: BrokerCounters
 
@@ -55,7 +67,8 @@ class Setup(NamedTuple):
 async def setup() -> AsyncIterator[Setup]:
     pool = WorkerPool("sync", 1, asyncio.get_running_loop())
     log, failures, counters = SlowLog(), [], BrokerCounters()
-    yield Setup(log, GroupCommit(log, pool, failures.append, counters), failures, counters)
+    commit = GroupCommit(log, pool, failures.append, counters)
+    yield Setup(log, commit, pool, failures, counters)
     log.gate.set()
     assert await pool.stop(5)
 
@@ -163,3 +176,33 @@ async def test_failed_background_flush_needs_nobody_to_look_at_it(setup: Setup) 
     setup.commit.flush_below(1).add_done_callback(lambda _: flushed.set())
     await flushed.wait()
     assert setup.commit._running is None
+
+
+async def test_ticket_that_a_stopped_pool_refuses_is_given_up(setup: Setup) -> None:
+    """S14: what a ticket holds is let go when nobody will run it."""
+    setup.log.gate.set()
+    setup.log.end = 1
+    await setup.commit.flush()
+    await setup.pool.stop(5)
+    setup.log.end = 2
+    with pytest.raises(WorkersStoppedError):
+        await setup.commit.flush()
+    assert setup.log.given_up == [2]
+    assert setup.log.recovery_point == 1
+    assert setup.failures == []
+
+
+async def test_flush_in_parts_is_answered_after_the_last_one(setup: Setup) -> None:
+    """S6: many segments take several tickets; those who ask meanwhile wait for the next flush."""
+    setup.log.part = 10
+    setup.log.end = 25
+    first = setup.commit.flush()
+    await setup.log.first_sync.wait()
+    setup.log.end = 26
+    second = setup.commit.flush()
+    setup.log.gate.set()
+    await first
+    assert setup.log.recovery_point == 25
+    await second
+    assert setup.log.syncs_begun == [10, 20, 25, 26]
+    assert setup.counters.flushes == 2

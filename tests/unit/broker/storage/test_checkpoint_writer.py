@@ -1,5 +1,6 @@
 """Writing offset checkpoints from workers."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,24 +46,37 @@ def test_an_older_job_overwrites_a_newer_one(tmp_path: Path) -> None:
     assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 2}
 
 
-def test_two_workers_write_at_once(tmp_path: Path) -> None:
-    """The second leaves its state to the first, which must not miss it."""
-    written: list[int] = []
+class HeldRename(FailingDisk):
+    """The first rename waits until the test lets it go on."""
 
-    class Interrupting(FailingDisk):
-        def rename(self, source: str, target: str) -> None:
-            written.append(1)
-            if len(written) == 1:
-                second = writer.job({_T0: 2})
-                assert second is not None
-                second()
-            super().rename(source, target)
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_reached = threading.Event()
+        self.gate = threading.Event()
 
-    writer = CheckpointWriter(OsFileSystem(Interrupting()), str(tmp_path / "c"))
-    first = writer.job({_T0: 1})
-    assert first is not None
-    first()
-    assert len(written) == 2
+    def rename(self, source: str, target: str) -> None:
+        self.is_reached.set()
+        assert self.gate.wait(5)
+        super().rename(source, target)
+
+
+def test_second_writer_is_done_when_its_offsets_are_on_disk(tmp_path: Path) -> None:
+    """DEL-8: who asked is answered then; leaving the work to the first would be too early."""
+    calls = HeldRename()
+    writer = CheckpointWriter(OsFileSystem(calls), str(tmp_path / "c"))
+    threads = []
+    for offset in (1, 2):
+        job = writer.job({_T0: offset})
+        assert job is not None
+        threads.append(threading.Thread(target=job))
+        threads[-1].start()
+        assert calls.is_reached.wait(5)
+    assert writer.is_writing
+    assert threads[1].is_alive()
+    calls.gate.set()
+    for thread in threads:
+        thread.join()
+    assert not writer.is_writing
     assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 2}
 
 

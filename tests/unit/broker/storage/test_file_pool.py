@@ -12,17 +12,7 @@ from seglog.broker.storage.file_pool import HandlePool
 from seglog.broker.storage.files import FileSlice, LogFile, OsFileSystem
 from seglog.broker.storage.offset_index import OffsetIndex
 from support.faulty_file_system import FaultyFileSystem
-
-
-def open_descriptors(directory: Path) -> int:
-    """How many descriptors of this process are on files of a folder."""
-    count = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            count += os.readlink(f"/proc/self/fd/{name}").startswith(str(directory))
-        except FileNotFoundError:  # the one that listed the folder
-            continue
-    return count
+from support.open_descriptors import open_descriptors
 
 
 def make_files(file_system: OsFileSystem, directory: Path, count: int) -> list[LogFile]:
@@ -81,7 +71,7 @@ def test_busy_file_is_closed_before_an_idle_one(tmp_path: Path) -> None:
     for file in others:
         busy.append(b"x")
         file.append(b"x")
-    assert not handle.retired
+    assert not handle.is_retired
 
 
 def test_sockets_took_all_descriptors(tmp_path: Path) -> None:

@@ -20,26 +20,18 @@ def faulty() -> FaultyFileSystem:
 def test_append_returns_where_the_bytes_begin(tmp_path: Path) -> None:
     file = OsFileSystem().open_log(str(tmp_path / "a.log"), create=True)
     assert file.append(b"one") == 0
-    assert file.append([b"two", memoryview(b"three")]) == 3
+    assert file.append(memoryview(b"twothree")) == 3
     assert file.size == 11
     assert (tmp_path / "a.log").read_bytes() == b"onetwothree"
     assert file.read(3, 3) == b"two"
     assert file.read(8, 100) == b"ree"
 
 
-def test_many_buffers_exceed_what_one_call_takes(tmp_path: Path) -> None:
-    file = OsFileSystem().open_log(str(tmp_path / "a.log"), create=True)
-    file.append([b"%04d" % number for number in range(3000)])
-    assert (tmp_path / "a.log").read_bytes() == b"".join(b"%04d" % n for n in range(3000))
-
-
 def test_short_write_is_taken_for_a_whole_one(faulty: FaultyFileSystem, tmp_path: Path) -> None:
     file = faulty.open_log(str(tmp_path / "a.log"), create=True)
     faulty.calls.fail("write", short_by=4)
-    faulty.calls.fail("write_vector", short_by=4)
     file.append(b"0123456789")
-    file.append([b"abc", b"defgh"])
-    assert (tmp_path / "a.log").read_bytes() == b"0123456789abcdefgh"
+    assert (tmp_path / "a.log").read_bytes() == b"0123456789"
 
 
 @pytest.mark.parametrize("preallocate_bytes", [0, 4096])
@@ -81,8 +73,9 @@ def test_half_a_batch_that_cannot_be_cut_off_is_appended_to(
     with pytest.raises(DiskFullError):
         file.append(b"0123")
     faulty.calls.heal()
-    assert file.broken is not None
-    assert file.broken.takes_dir_offline
+    failure = file.positions.failure
+    assert failure is not None
+    assert failure.takes_dir_offline
     with pytest.raises(FileError, match="cut a failed append off"):
         file.append(b"more")
 

@@ -1,16 +1,22 @@
 """What a flush syncs, and when the recovery point moves."""
 
 import errno
+import os
+import resource
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.errors import FileError, StorageError
+from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import Log
+from seglog.broker.storage.system_calls import SystemCalls
+from seglog.protocol.types import Buffer
 from support.faulty_file_system import FaultyFileSystem
-from support.log_builder import KEEP, NOW_MS, append, append_many, open_log
+from support.log_builder import KEEP, NOW_MS, append, append_many, open_log, reopen
+from support.open_descriptors import open_descriptors
 from support.recording_file_system import RecordingFileSystem
 
 SMALL = replace(KEEP, segment_bytes=2000, index_interval_bytes=200)
@@ -216,3 +222,203 @@ def test_close_puts_the_active_segments_indexes_on_disk(
     names = synced(disk, start)
     assert names[:3] == [f"{0:020d}.log", f"{0:020d}.index", f"{0:020d}.timeindex"]
     assert f"{10:020d}.snapshot" in names
+
+
+class HeldCalls(SystemCalls):
+    """Writes and syncs of data files that wait until a test lets them go on; counts the syncs."""
+
+    def __init__(self) -> None:
+        self.write_begun, self.write_gate = threading.Event(), threading.Event()
+        self.sync_begun, self.sync_gate = threading.Event(), threading.Event()
+        self.write_gate.set()
+        self.sync_gate.set()
+        self.sync_error: OSError | None = None
+        self.synced: list[str] = []
+
+    def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
+        if path.endswith(".log"):
+            self.write_begun.set()
+            assert self.write_gate.wait(5)
+        return super().write(path, descriptor, data, position)
+
+    def sync(self, path: str, descriptor: int) -> None:
+        if path.endswith(".log"):
+            self.synced.append(path)
+            self.sync_begun.set()
+            assert self.sync_gate.wait(5)
+            if self.sync_error is not None:
+                raise self.sync_error
+        super().sync(path, descriptor)
+
+
+def test_write_that_overlaps_the_beginning_of_a_sync_is_covered_by_the_next(
+    tmp_path: Path,
+) -> None:
+    """S2: the ticket that acknowledges it has to sync the file once more."""
+    calls = HeldCalls()
+    log = open_log(tmp_path / "log", file_system=OsFileSystem(calls))
+    append(log)
+    first = log.begin_flush()
+    calls.write_begun.clear()
+    calls.write_gate.clear()
+
+    def sync_during_the_write() -> None:
+        assert calls.write_begun.wait(5)
+        first.run()
+        calls.write_gate.set()
+
+    worker = threading.Thread(target=sync_during_the_write)
+    worker.start()
+    append(log)
+    worker.join()
+    log.finish_flush(first)
+    assert (log.offsets.recovery_point, log.offsets.log_end) == (1, 2)
+    assert len(calls.synced) == 1
+    second = log.begin_flush()
+    second.run()
+    log.finish_flush(second)
+    assert log.offsets.recovery_point == 2
+    assert len(calls.synced) == 2
+
+
+def test_log_is_not_closed_cleanly_while_a_sync_hangs(tmp_path: Path) -> None:
+    """S3: what hangs may fail yet, and then the log is not what its clean stop says."""
+    calls = HeldCalls()
+    calls.sync_gate.clear()
+    calls.sync_error = OSError(errno.EIO, "Input/output error")
+    log = open_log(tmp_path / "log", file_system=OsFileSystem(calls))
+    append(log)
+    ticket = log.begin_flush()
+    failures: list[StorageError] = []
+
+    def run() -> None:
+        try:
+            ticket.run()
+        except StorageError as error:
+            failures.append(error)
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    assert calls.sync_begun.wait(5)
+    with pytest.raises(FileError, match="has not ended"):
+        log.close()
+    calls.sync_gate.set()
+    worker.join()
+    assert len(failures) == 1
+    assert log.offsets.recovery_point == 0
+    assert len(calls.synced) == 1
+
+
+@pytest.mark.parametrize("path_part", [".log", ".snapshot", "leader-epoch", "folder"])
+def test_log_is_not_closed_cleanly_after_a_failed_sync(tmp_path: Path, path_part: str) -> None:
+    """S3: the sync of a close would succeed, since the kernel has dropped the pages."""
+    disk = FaultyFileSystem()
+    log = open_log(tmp_path / "log", SMALL, file_system=disk)
+    append_many(log, 20)
+    if path_part == "folder":
+        disk.calls.fail("sync_directory")
+    else:
+        disk.calls.fail("sync", path_part=path_part)
+    ticket = log.begin_flush()
+    with pytest.raises(FileError):
+        ticket.run()
+    log.finish_flush(ticket)
+    with pytest.raises(FileError):
+        log.close()
+    assert log.offsets.recovery_point == 0
+
+
+def test_close_takes_back_a_ticket_that_was_never_begun(tmp_path: Path) -> None:
+    """S14: the pool has refused it, or was stopped before its turn."""
+    log = open_log(tmp_path / "log")
+    append(log)
+    ticket = log.begin_flush()
+    log.close()
+    assert log.offsets.recovery_point == 1
+    ticket.run()
+    assert open_descriptors(tmp_path) == 0
+
+
+def test_abandoned_log_lets_go_of_what_a_ticket_holds(tmp_path: Path) -> None:
+    """S14"""
+    log = open_log(tmp_path / "log")
+    append(log)
+    log.begin_flush()
+    log.abandon()
+    assert open_descriptors(tmp_path) == 0
+
+
+def test_many_unsynced_segments_are_synced_in_parts(tmp_path: Path) -> None:
+    """S6: the recovery point moves with each part."""
+    log = open_log(tmp_path / "log", replace(SMALL, segment_bytes=500))
+    append_many(log, 120)
+    log.abandon()
+    log = open_log(
+        tmp_path / "log",
+        replace(SMALL, segment_bytes=500),
+        file_system=OsFileSystem(max_open_files=64),
+    )
+    append(log)
+    assert len(log.segments) > 40
+    up_to: int | None = None
+    recovery_points = [0]
+    while True:
+        ticket = log.begin_flush(up_to)
+        assert open_descriptors(tmp_path) <= 64
+        assert len(ticket.sealed) <= 2
+        ticket.run()
+        assert log.finish_flush(ticket)
+        recovery_points.append(log.offsets.recovery_point)
+        up_to = ticket.continues_to
+        if up_to is None:
+            break
+    assert recovery_points == sorted(set(recovery_points))
+    assert len(recovery_points) > 20
+    assert recovery_points[-1] == log.offsets.log_end
+
+
+@pytest.mark.parametrize("limit", [64, 1024])
+def test_few_descriptors_suffice_for_a_flush_of_many_segments(tmp_path: Path, limit: int) -> None:
+    """S6: else the broker could neither flush nor stop, and began each time where it was."""
+    config = replace(KEEP, segment_bytes=300, segment_index_bytes=120)
+    log = open_log(tmp_path / "log", config)
+    while len(log.segments) < 500:
+        append(log, [b"v" * 150])
+    log.abandon()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    in_use = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit + in_use, hard))
+    try:
+        file_system = OsFileSystem(max_open_files=limit // 4)
+        log = open_log(tmp_path / "log", config, file_system=file_system)
+        append(log)
+        log.flush()
+        assert log.offsets.recovery_point == log.offsets.log_end
+        log.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_idle_log_needs_no_sync_of_its_data_when_it_is_closed(tmp_path: Path) -> None:
+    """S10: of many partitions only those that changed cost anything at a stop."""
+    log = open_log(tmp_path / "log", SMALL)
+    append_many(log, 20)
+    log.close()
+    disk = RecordingFileSystem(tmp_path)
+    log = open_log(tmp_path / "log", SMALL, file_system=disk, clean=True)
+    log.close()
+    assert [name for name in synced(disk, 0) if name.endswith(".log")] == []
+
+
+def test_first_flush_after_a_kill_syncs_the_folder(tmp_path: Path) -> None:
+    """The name of a segment may be in memory only, although its content was synced."""
+    log = open_log(tmp_path / "log")
+    append_many(log, 2)
+    reopened = reopen(log, clean=False)
+    reopened.abandon()
+    disk = RecordingFileSystem(tmp_path)
+    log = open_log(tmp_path / "log", file_system=disk, recovery_point=2)
+    append(log)
+    start = len(disk.changes)
+    log.flush()
+    assert "log" in synced(disk, start)

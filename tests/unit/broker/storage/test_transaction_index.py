@@ -37,7 +37,6 @@ def test_segment_without_aborts_has_a_file(index: TransactionIndex, path: Path) 
     assert index.collect(0, 100) == ([], False)
     index.truncate_to(0)
     index.clear()
-    index.sync()
     index.close()
     assert not path.exists()
 
