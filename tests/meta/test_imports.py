@@ -20,6 +20,7 @@ CONNECTING = {
     "open_unix_connection",
     "connect_accepted_socket",
 }
+LOCKS = {"Lock", "RLock", "get_ident"}
 MAY_CONNECT = ("broker/listeners/", "clients/connection.py", "clients/spark/connection.py")
 
 
@@ -58,6 +59,25 @@ def test_a_connection_is_opened_anywhere() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in CONNECTING
     ]
+    assert not found
+
+
+def test_storage_and_tools_take_locks_and_start_no_threads() -> None:
+    """What is shared by threads has a lock; which thread runs what is decided above."""
+    found = []
+    for path, tree in modules():
+        if not str(path).startswith(("broker/storage/", "broker/tools/")):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "threading":
+                found.append(f"{path}:{node.lineno}")
+            elif (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "threading"
+                and node.attr not in LOCKS
+            ):
+                found.append(f"{path}:{node.lineno} threading.{node.attr}")
     assert not found
 
 
