@@ -343,20 +343,16 @@ def _warn_of_settings(config: BrokerConfig) -> None:
         logger.warning("event=config-without-effect keys=%s", ",".join(without_effect))
     for sentence in config.overruled:
         logger.warning('event=config-overruled reason="%s"', sentence)
-    # Files of a cluster have 2 here. Producers and groups would only be told to try again.
-    for key, replicas, refused in (
-        ("min.insync.replicas", config.min_insync_replicas, "records with acks=all and offsets"),
-        (
-            "transaction.state.log.min.isr",
-            config.transaction_state_log_min_isr,
-            "transactions",
-        ),
+    # Files of a cluster have 2 here.
+    for key, replicas in (
+        ("min.insync.replicas", config.min_insync_replicas),
+        ("transaction.state.log.min.isr", config.transaction_state_log_min_isr),
     ):
         if replicas > 1:
             logger.warning(
-                'event=too-few-replicas key=%s value=%d reason="this broker is the only one: %s '
-                'are refused in topics that do not say otherwise; set it to 1"',
+                'event=too-few-replicas key=%s value=%d reason="this broker is the only one: '
+                'acks=all promises one replica, not %d"',
                 key,
                 replicas,
-                refused,
+                replicas,
             )

@@ -164,21 +164,44 @@ def string_list(
     may_be_empty: bool = True,
     dynamic: bool = False,
     split: Callable[[str], tuple[str, ...]] = parse_list,
+    check: Callable[[tuple[str, ...]], None] | None = None,
 ) -> Any:
-    """Declare a comma-separated list, kept in the order given, as a tuple."""
+    """Declare a comma-separated list, kept in the order given, as a tuple.
+
+    ``check`` raises ``ValueError`` for values that are not legal together.
+    """
 
     def parse(text: str) -> tuple[str, ...]:
         values = split(text)
         if not values and not may_be_empty:
             raise ValueError("it is empty")
+        if choices:
+            # Once is enough, and a set such as ``delete,delete`` says nothing else.
+            values = tuple(dict.fromkeys(values))
         if len(set(values)) != len(values):
             raise ValueError("it names something twice")
         if choices and not set(values) <= set(choices):
             raise ValueError("it holds something else")
+        if check is not None:
+            check(values)
         return values
 
     allowed = "a list of " + ", ".join(choices) if choices else "a comma-separated list"
     return declare(ConfigKey(ValueType.LIST, default, documentation, allowed, parse, dynamic))
+
+
+def check_throttled_replicas(values: tuple[str, ...]) -> None:
+    """``*`` alone, or pairs of a partition and a broker, such as ``0:101``.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if values == ("*",):
+        return
+    for value in values:
+        partition, colon, broker = value.partition(":")
+        if not (colon and partition.isdecimal() and broker.isdecimal()):
+            raise ValueError(f"{value!r} is neither * alone nor partition:broker, such as 0:101")
 
 
 def parsed(

@@ -10,7 +10,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from seglog.config.errors import ConfigError
-from seglog.config.keys import ConfigKey, boolean, declare, integer, keys_of, string_list
+from seglog.config.keys import (
+    ConfigKey,
+    boolean,
+    check_throttled_replicas,
+    declare,
+    integer,
+    keys_of,
+    string_list,
+)
 from seglog.config.storage_settings import SEGMENT_BYTES_MIN, StorageSettings, TopicDefaults
 
 _BROKER_KEYS: Final = keys_of(TopicDefaults) | keys_of(StorageSettings)
@@ -84,10 +92,14 @@ class LogConfig:
     remote_copy_lag_ms: int = from_broker("log.remote.copy.lag.ms")
     remote_copy_lag_bytes: int = from_broker("log.remote.copy.lag.bytes")
     leader_replication_throttled_replicas: tuple[str, ...] = string_list(
-        (), "Replicas slowed down on the leader: * or partition:broker pairs."
+        (),
+        "Replicas slowed down on the leader: * or partition:broker pairs.",
+        check=check_throttled_replicas,
     )
     follower_replication_throttled_replicas: tuple[str, ...] = string_list(
-        (), "Replicas slowed down on the follower: * or partition:broker pairs."
+        (),
+        "Replicas slowed down on the follower: * or partition:broker pairs.",
+        check=check_throttled_replicas,
     )
     remote_storage_enable: bool = boolean(False, "Tiered storage; must be false.")
     remote_log_copy_disable: bool = boolean(False, "Stop uploading segments of a tiered topic.")

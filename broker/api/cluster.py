@@ -20,6 +20,7 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 
 _ENDPOINTS_OF_BROKERS = 1
+_ENDPOINTS_OF_CONTROLLERS = 2
 
 
 class DescribeClusterOperation:
@@ -36,10 +37,14 @@ class DescribeClusterOperation:
         """Name this broker, where the listener that was asked is reached."""
         services = self._services
         if request.endpoint_type != _ENDPOINTS_OF_BROKERS:
+            error, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "there is no such endpoint type"
+            if request.endpoint_type == _ENDPOINTS_OF_CONTROLLERS:
+                error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                message = "this is a broker, not a controller"
             return DescribeClusterResponse(
                 services.cluster_id,
-                error=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                error_message="this is a broker, not a controller",
+                error=error,
+                error_message=f"{message}: endpoint type {request.endpoint_type}",
                 endpoint_type=request.endpoint_type,
             )
         response = DescribeClusterResponse(

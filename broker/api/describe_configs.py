@@ -80,10 +80,9 @@ class DescribeConfigsOperation:
         except (SeglogError, ConfigError) as error:
             result.error, result.error_message = describe_error(error)
             return result
-        wanted = None if resource.keys is None else set(resource.keys)
-        result.entries = (
-            entries if wanted is None else [entry for entry in entries if entry.name in wanted]
-        )
+        # An empty list of keys asks for all, as none does: kafka-python sends ``configs=[]``.
+        wanted = set(resource.keys or ())
+        result.entries = [entry for entry in entries if entry.name in wanted] if wanted else entries
         return result
 
     def _settings_of(
@@ -115,7 +114,7 @@ def _named_once(resources: list[ConfigResource]) -> list[ConfigResource]:
     for resource in resources:
         first = once.setdefault((int(resource.resource_type), resource.name), resource)
         if first is not resource:
-            if first.keys is None or resource.keys is None:
+            if not first.keys or not resource.keys:
                 first.keys = None
             else:
                 first.keys += resource.keys

@@ -49,7 +49,7 @@ class ProduceAnswer:
         Raises:
             RequestError: there is no such partition, or a client must not write to it.
         """
-        if entry.topic_id != ZERO_TOPIC_ID:
+        if entry.topic_id != ZERO_TOPIC_ID or not entry.topic:
             # Each time: the name may be that of another topic by now.
             entry.topic = self._services.partitions.topic_name(entry.topic_id)
         partition = self._services.partitions.get(entry.topic, entry.partition)

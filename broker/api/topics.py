@@ -5,6 +5,7 @@ from seglog.broker.api.services import Services
 from seglog.broker.api.topic_changes import TopicChanges, repeated_keys
 from seglog.broker.errors import RequestError, describe_error
 from seglog.protocol.api import (
+    ZERO_TOPIC_ID,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResult,
@@ -110,7 +111,10 @@ class DeleteTopicsOperation:
 
     def _resolve(self, result: DeleteTopicResult) -> None:
         """Find the name to an id, or say that there is none."""
-        if result.name is None:
+        if result.name is None and result.topic_id == ZERO_TOPIC_ID:
+            result.error = ErrorCode.INVALID_REQUEST
+            result.error_message = "a topic to delete has neither a name nor an id"
+        elif result.name is None:
             try:
                 result.name = self._services.partitions.topic_name(result.topic_id)
             except SeglogError as error:

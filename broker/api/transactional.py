@@ -34,11 +34,6 @@ Refusals: TypeAlias = Mapping[int, SeglogError]
 class TransactionAdmission(Protocol):
     """What lets records of transactions in."""
 
-    @property
-    def verifies(self) -> bool:
-        """Whether records are let in only where their partition was added."""
-        ...
-
     def admit(
         self,
         transactional_id: str,
@@ -84,7 +79,8 @@ def admit_batches(
     Returns:
         What is refused, and what has to be waited for before the rest is appended, mostly nothing.
     """
-    refused: dict[int, SeglogError] = {}
+    refused = _without_transactional_id(request)
+    transactional_id = request.transactional_id or ""
     waits = []
     for (producer_id, epoch), entries in _beginnings(request, find, refused).items():
         # What a request adds, it adds as a whole; what was added before is looked at one by one.
@@ -92,7 +88,9 @@ def admit_batches(
         for some in together:
             places = [(entry.topic, entry.partition) for entry in some]
             try:
-                admitted = _admit(admission, request, (producer_id, epoch), places)
+                admitted = admission.admit(
+                    transactional_id, producer_id, epoch, places, may_add=request.may_add
+                )
             except RequestError as error:
                 translated = _for_producer(error, request)
                 refused.update((id(entry), translated) for entry in some)
@@ -105,6 +103,30 @@ def admit_batches(
     return refused, all_of(waits)
 
 
+def _without_transactional_id(request: ProduceRequest) -> dict[int, SeglogError]:
+    """Refuse a request that has records of a transaction and does not say of which, as a whole.
+
+    Whoever may write to the transactional id is asked by its name: without one nobody may.
+    """
+    if request.transactional_id is not None or not any(
+        _is_transactional(entry.records) for entry in request.partitions
+    ):
+        return {}
+    error = RequestError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "records of a transaction came in a request without a transactional id",
+    )
+    return {id(entry): error for entry in request.partitions}
+
+
+def _is_transactional(records: memoryview | None) -> bool:
+    return (
+        records is not None
+        and records.nbytes >= HEADER_BYTES
+        and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
+    )
+
+
 def _beginnings(
     request: ProduceRequest,
     find: Callable[[ProducePartition], Partition],
@@ -114,11 +136,7 @@ def _beginnings(
     found: dict[tuple[int, int], list[ProducePartition]] = {}
     for entry in request.partitions:
         records = entry.records
-        if (
-            records is None
-            or records.nbytes < HEADER_BYTES
-            or not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-        ):
+        if records is None or id(entry) in refused or not _is_transactional(records):
             continue
         try:
             partition = find(entry)
@@ -140,22 +158,6 @@ def _beginnings(
             continue
         found.setdefault((producer_id, epoch), []).append(entry)
     return found
-
-
-def _admit(
-    admission: TransactionAdmission,
-    request: ProduceRequest,
-    producer: tuple[int, int],
-    places: list[tuple[str, int]],
-) -> "asyncio.Future[None] | None":
-    if request.transactional_id is not None:
-        return admission.admit(request.transactional_id, *producer, places, may_add=request.may_add)
-    if admission.verifies:
-        raise RequestError(
-            ErrorCode.INVALID_TXN_STATE,
-            f"producer {producer[0]} sent records of a transaction without transactional id",
-        )
-    return None
 
 
 def _for_producer(error: RequestError, request: ProduceRequest) -> RequestError:

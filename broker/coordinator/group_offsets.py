@@ -201,7 +201,9 @@ class GroupOffsets(OffsetLookups):
         return group
 
     def _group_of(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> Group:
-        self._table.check(request.group_id, may_be_nameless=True)
+        # A commit outside of any group is as old as groups; in a transaction there never was one.
+        is_plain = isinstance(request, OffsetCommitRequest)
+        self._table.check(request.group_id, may_be_nameless=is_plain)
         group = self._table.find(request.group_id)
         if group is not None:
             return group

@@ -100,7 +100,7 @@ class OffsetLookups:
         """Answers OffsetDelete: only what no member reads may go, as durably as it was stored."""
         results = [OffsetDeleteResult(*place) for place in request.partitions]
         try:
-            self._table.check(request.group_id, may_be_nameless=True)
+            self._table.check(request.group_id)
             group = self._table.get(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
             in_use = self._topics_in_use(group)
         except RequestError as error:

@@ -71,8 +71,8 @@ class TransactionExpiry:
         now_ms = self._services.clock.time_ms()
         if not metadata.is_timed_out(now_ms):
             return
-        # A client that raises its epoch with each end may learn of this one by ending it itself.
-        aborted = fence(metadata, now_ms, fresh_id, owner_goes_on=metadata.bumps_epoch)
+        # Its owner learns the new epoch by asking for it, and goes on (KIP-588).
+        aborted = fence(metadata, now_ms, fresh_id, owner_goes_on=True)
         self._endings.decide(transaction, aborted)
         self._table.counters.timeouts += 1
         logger.info(

@@ -47,6 +47,8 @@ def initialize(
         RequestError: CONCURRENT_TRANSACTIONS while an end is being carried out, PRODUCER_FENCED for
             one that expects what is no more.
     """
+    if expected is not None and expected == current.next_owner:
+        raise concurrent_error(current)
     if expected is not None and not _may_go_on(current, expected):
         raise fenced_error(current, expected)
     if current.state in PREPARED:

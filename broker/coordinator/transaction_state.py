@@ -100,6 +100,17 @@ class TransactionMetadata:
         """What the owner of the transactional id has to say."""
         return Claim(self.producer_id, self.producer_epoch)
 
+    @property
+    def next_owner(self) -> Claim | None:
+        """What the owner has to say once the transaction is complete, where it is told already.
+
+        The end of the last epoch of a producer id hands the next id out when it is decided, and
+        that is before the markers are written.
+        """
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return None
+        return Claim(self.next_producer_id, 0)
+
     def is_timed_out(self, now_ms: int) -> bool:
         """Whether its transaction has taken too long and is to be aborted."""
         return self.state is TransactionState.ONGOING and now_ms > self.started_ms + self.timeout_ms

@@ -36,6 +36,8 @@ def check_owner(current: TransactionMetadata | None, claim: Claim) -> Transactio
     Raises:
         RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS.
     """
+    if current is not None and claim == current.next_owner:
+        raise concurrent_error(current)
     if current is None or current.producer_id != claim.producer_id:
         raise _unmapped_error(current, claim)
     if current.producer_epoch != claim.producer_epoch:
@@ -127,7 +129,11 @@ def end(
         RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or
             INVALID_TXN_STATE.
     """
-    is_repeated = current is not None and current.bumps_epoch and _has_ended(current, claim)
+    is_repeated = (
+        bumps_epoch and current is not None and current.bumps_epoch and _has_ended(current, claim)
+    )
+    if current is not None and claim == current.next_owner:
+        raise concurrent_error(current)
     if current is None or (current.producer_id != claim.producer_id and not is_repeated):
         raise _unmapped_error(current, claim)
     if not is_repeated and current.producer_epoch != claim.producer_epoch:
@@ -137,11 +143,13 @@ def end(
         return _decided(
             current, commit=commit, bumps_epoch=bumps_epoch, now_ms=now_ms, fresh_id=fresh_id
         )
-    if state in PREPARED and commit == current.is_commit and (is_repeated or not bumps_epoch):
+    if state in PREPARED and commit == current.is_commit:
         raise concurrent_error(current)
     if state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT) and (
-        commit == current.is_commit and (is_repeated or not current.bumps_epoch)
+        commit == current.is_commit and (is_repeated or not bumps_epoch)
     ):
+        # A client that raises its epoch repeats itself under the epoch that it had; under the new
+        # one it speaks of the next transaction.
         return current
     if state in AT_REST and bumps_epoch and not commit and not is_repeated:
         # A client that adds partitions by writing to them cannot know that nothing has arrived.

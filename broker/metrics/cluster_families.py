@@ -152,13 +152,13 @@ def _row_of(partition: "Partition", node_id: int) -> tuple[int, int, int, int, i
     replicas = partition.replicas
     replica_ids = replicas.replica_ids
     count, in_sync = len(replica_ids), replicas.in_sync_count
-    spare = in_sync - partition.log.config.min_insync_replicas
+    spare = in_sync - partition.min_in_sync_count
     return count, in_sync, spare, int(in_sync < count), int(replica_ids[0] == node_id)
 
 
 def _spare_of(partition: "Partition") -> int:
     """How many in-sync replicas there are beyond what acks=all needs; negative: it is refused."""
-    return partition.replicas.in_sync_count - partition.log.config.min_insync_replicas
+    return partition.replicas.in_sync_count - partition.min_in_sync_count
 
 
 def _misses_replicas(partition: "Partition") -> bool:

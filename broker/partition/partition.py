@@ -112,6 +112,11 @@ class Partition:
         """Its name."""
         return self.log.topic_partition
 
+    @property
+    def min_in_sync_count(self) -> int:
+        """How many replicas acks=all needs in sync: no more than there are (APP-27)."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas.replica_ids))
+
     def append(
         self,
         records: memoryview,
@@ -285,12 +290,12 @@ class Partition:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, refusal)
         if acks != Acks.ALL:
             return
-        wanted = self.log.config.min_insync_replicas
+        wanted = self.min_in_sync_count
         if self.replicas.in_sync_count < wanted:
             raise RequestError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition} has {self.replicas.in_sync_count} replicas in sync, "
-                f"min.insync.replicas is {wanted}",
+                f"{wanted} are needed by min.insync.replicas",
             )
 
     def _appended(self, info: AppendInfo, now_ms: int) -> None:

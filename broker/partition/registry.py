@@ -14,7 +14,6 @@ from seglog.broker.storage.errors import DiskFullError, NoDescriptorError, Stora
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_manager import LogManager
-from seglog.protocol.api import ZERO_TOPIC_ID
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 
@@ -80,10 +79,9 @@ class PartitionRegistry:
         """
         name = self._topic_names.get(topic_id)
         if name is None:
-            code = ErrorCode.UNKNOWN_TOPIC_ID
-            if topic_id == ZERO_TOPIC_ID:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise RequestError(code, f"there is no topic with the id {topic_id.hex()}")
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with the id {topic_id.hex()}"
+            )
         return name
 
     def all(self) -> Collection[Partition]:

@@ -166,9 +166,12 @@ class BrokerParts:
         batches: Sequence[tuple[str, int, memoryview | None]],
         acks: int = 1,
         context: RequestContext = CONTEXT,
+        transactional_id: str | None = None,
     ) -> list[ProducePartitionResult]:
         """Append batches; one result for each."""
-        request = ProduceRequest(acks, 5000, [ProducePartition(*entry) for entry in batches])
+        request = ProduceRequest(
+            acks, 5000, [ProducePartition(*entry) for entry in batches], transactional_id
+        )
         response = await self.ask(request, context)
         results: list[ProducePartitionResult] = response.partitions
         return results

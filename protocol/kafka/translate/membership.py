@@ -11,6 +11,7 @@ from seglog.protocol.kafka.translate.operation import Operation
 
 _FIRST_WITH_COORDINATOR_LIST: Final = 4
 _FIRST_WITH_MEMBER_ID_REQUIRED: Final = 4
+_FIRST_SYNC_WITH_PROTOCOL: Final = 5
 _FIRST_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_WITH_SKIP_ASSIGNMENT: Final = 9
 _FIRST_WITH_LEAVING_LIST: Final = 3
@@ -124,15 +125,16 @@ def fail_join(
     return api.JoinGroupResponse(request.member_id, error)
 
 
-def read_sync(message: wire.SyncGroupRequest, _version: int) -> api.SyncGroupRequest:
-    """Key the assignments by member."""
+def read_sync(message: wire.SyncGroupRequest, version: int) -> api.SyncGroupRequest:
+    """Key the assignments by member; from version 5 on a protocol that is not said is ""."""
+    unsaid = "" if version >= _FIRST_SYNC_WITH_PROTOCOL else None
     return api.SyncGroupRequest(
         message.group_id,
         message.generation_id,
         message.member_id,
         message.group_instance_id,
-        message.protocol_type,
-        message.protocol_name,
+        unsaid if message.protocol_type is None else message.protocol_type,
+        unsaid if message.protocol_name is None else message.protocol_name,
         {each.member_id: each.assignment for each in message.assignments},
     )
 

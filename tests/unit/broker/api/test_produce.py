@@ -15,6 +15,7 @@ from seglog.protocol.checksum import crc32c
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import CONTEXT, NOW_MS, BrokerParts, batch_of
+from support.replicas import LaggingReplicas
 
 ATTRIBUTES, LAST_OFFSET_DELTA, PRODUCER_ID, RECORD_COUNT = 21, 23, 43, 57
 
@@ -120,11 +121,20 @@ async def test_acks_all_needs_enough_replicas_before_anything_is_written(
 ) -> None:
     """APP-27"""
     await broker.create_topic("t", 1, {"min.insync.replicas": "2"})
+    broker.partition("t", 0).replicas = LaggingReplicas(in_sync_count=1)
     (result,) = await broker.produce([("t", 0, batch_of(b"x"))], acks=-1)
     assert result.error == ErrorCode.NOT_ENOUGH_REPLICAS
     assert broker.log("t", 0).offsets.log_end == 0
     (result,) = await broker.produce([("t", 0, batch_of(b"x"))], acks=1)
     assert result.error == ErrorCode.NONE
+
+
+async def test_acks_all_needs_no_more_replicas_than_there_are(broker: BrokerParts) -> None:
+    """APP-27: the smaller of min.insync.replicas and the number of replicas counts."""
+    await broker.create_topic("t", 1, {"min.insync.replicas": "2"})
+    (result,) = await broker.produce([("t", 0, batch_of(b"x"))], acks=-1)
+    assert result.error == ErrorCode.NONE
+    assert broker.values("t", 0) == [b"x"]
 
 
 async def test_clients_cannot_write_to_internal_topics(broker: BrokerParts) -> None:

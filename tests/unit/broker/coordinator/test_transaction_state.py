@@ -187,6 +187,10 @@ def test_a_partition_counts_as_added(
         ("bumped complete", Claim(7, 3), True, FENCED, FENCED),
         ("rotated complete", Claim(3, 32_766), True, "unchanged", INVALID),
         ("rotated complete", Claim(3, 32_765), True, MAPPING, MAPPING),
+        # K7: the same owner with another client speaks of what it knows: an older one of the last
+        # transaction, a newer one of the next.
+        ("bumped complete", Claim(7, 5), False, "unchanged", INVALID),
+        ("bumped complete", Claim(7, 4), False, FENCED, FENCED),
     ],
 )
 def test_an_end_that_is_repeated_does_something_else(
@@ -282,6 +286,49 @@ def test_a_transaction_ends_that_has_not_begun(
         lambda: end(current, Claim(7, 5), commit=commit, bumps_epoch=bumps_epoch, now_ms=NOW)
     )
     assert ended == outcome
+
+
+def test_a_newer_client_commits_what_an_older_one_committed() -> None:
+    """It speaks of a transaction that has not begun; an abort of that raises the epoch."""
+    current = known(COMMITTED)
+    assert told(lambda: end(current, Claim(7, 5), commit=True, bumps_epoch=True, now_ms=NOW)) == (
+        INVALID
+    )
+    aborted = known(ABORTED)
+    ended = told(lambda: end(aborted, Claim(7, 5), commit=False, bumps_epoch=True, now_ms=NOW))
+    assert ended == (PREPARE_ABORT, 7, 6)
+
+
+def test_a_producer_id_that_was_handed_out_waits_for_the_markers_of_the_one_before() -> None:
+    """The last end of an id is answered with the decision: the next id is known from then on."""
+    decided = end(
+        known(ONGOING, 32_766),
+        Claim(7, 32_766),
+        commit=True,
+        bumps_epoch=True,
+        now_ms=NOW,
+        fresh_id=FRESH,
+    )
+    claim = Claim(FRESH, 0)
+    for step in (
+        lambda: add_partitions(decided, claim, frozenset({PLACE}), now_ms=NOW, client_version=2),
+        lambda: end(decided, claim, commit=True, bumps_epoch=True, now_ms=NOW),
+        lambda: initialize(decided, claim, timeout_ms=9, now_ms=NOW),
+    ):
+        assert told(step) == CONCURRENT
+    assert told(lambda: verify_partition(decided, claim, PLACE)) == CONCURRENT  # type: ignore[func-returns-value] # None is an outcome
+    added = add_partitions(
+        complete(decided, NOW), claim, frozenset({PLACE}), now_ms=NOW, client_version=2
+    )
+    assert added.owner == claim
+
+
+@pytest.mark.parametrize("client_version", [0, 2])
+def test_an_owner_that_was_timed_out_asks_for_its_epoch_and_goes_on(client_version: int) -> None:
+    """KIP-588: it names what it was, and gets the epoch that the abort has taken."""
+    current = known(ONGOING, client_version=client_version)
+    aborted = complete(fence(current, NOW, -1, owner_goes_on=True), NOW)
+    assert begun(aborted, Claim(7, 5)) == (EMPTY, 7, 6)
 
 
 def test_a_client_that_was_too_slow_cannot_go_on() -> None:

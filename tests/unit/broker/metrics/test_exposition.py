@@ -147,7 +147,9 @@ def fake_partition(topic: str, number: int, start: int, end: int, min_isr: int =
         segment_bytes_total=4096,
         config=SimpleNamespace(min_insync_replicas=min_isr),
     )
-    return SimpleNamespace(log=log, topic_partition=name, replicas=SoleReplica(7))
+    return SimpleNamespace(
+        log=log, topic_partition=name, replicas=SoleReplica(7), min_in_sync_count=min_isr
+    )
 
 
 def test_thousands_of_topics_show_zeros_for_faults_that_never_were() -> None:
@@ -188,7 +190,7 @@ async def test_partition_series_are_mixed_up() -> None:
 
 
 async def test_replicas_are_shown_better_than_they_are() -> None:
-    """What is offline has no leader; min.insync.replicas counts against the one replica."""
+    """What is offline has no leader; what acks=all needs counts against the one replica."""
     partitions = [fake_partition("a", 0, 0, 1, min_isr=2), fake_partition("a", 1, 0, 1, min_isr=1)]
     offline = [TopicPartition("a", 2)]
     series = await page_of(

@@ -34,7 +34,7 @@ async def test_nobody_sees_that_a_transaction_hangs(tmp_path: Path) -> None:
     hanging = batch_of(
         b"h", producer_id=77, producer_epoch=3, base_sequence=0, is_transactional=True
     )
-    await broker.parts.produce([("t", 0, hanging)])
+    await broker.parts.produce([("t", 0, hanging)], transactional_id="hangs")
     broker.clock.advance(1_200_000)
     assert (read(broker)[oldest], read(broker)[late]) == ({(): 1200.0}, {(): 0})
     broker.clock.advance(1)

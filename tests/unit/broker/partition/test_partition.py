@@ -11,20 +11,7 @@ from seglog.broker.partition.partition import Partition
 from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import CONTEXT, NOW_MS, BrokerParts, batch_of
-
-
-class LaggingReplicas:
-    """Two replicas in sync, one of which has everything below ``follower_end``."""
-
-    in_sync_count = 2
-
-    def __init__(self) -> None:
-        self.follower_end = 0
-        self.replica_ids = [0, 1]
-        self.in_sync_ids = [0, 1]
-
-    def high_watermark(self, log_end_offset: int) -> int:
-        return min(self.follower_end, log_end_offset)
+from support.replicas import LaggingReplicas
 
 
 @pytest.fixture
