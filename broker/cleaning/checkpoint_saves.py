@@ -31,6 +31,7 @@ class CheckpointSaves:
         self._logs = logs
         self._run_blocking = run_blocking
         self._loop = asyncio.get_running_loop()
+        self._truncations: dict[TopicPartition, int] = {}
         self._checkpoints = CleanerCheckpoints(file_system)
         log_ends = {log.topic_partition: log.offsets.log_end for log in logs.all_logs()}
         online = [log_dir.path for log_dir in logs.log_dirs if log_dir.is_online]
@@ -38,7 +39,12 @@ class CheckpointSaves:
         self._loop.call_soon(self._write_outdated)
 
     def first_dirty(self, log: Log) -> int | None:
-        """The first dirty offset of a log, None if it was never cleaned."""
+        """The first dirty offset of a log, None if it was never cleaned, or cut since."""
+        topic_partition = log.topic_partition
+        if self._truncations.get(topic_partition, 0) != log.truncations:
+            # What was appended where the end was cut off would pass for clean.
+            self._truncations[topic_partition] = log.truncations
+            self._drop(topic_partition)
         return self._checkpoints.get(self._logs.log_dir_of(log).path, log.topic_partition)
 
     def advance(self, log: Log, offset: int, failed: Callable[[StorageError], None]) -> None:
@@ -53,6 +59,10 @@ class CheckpointSaves:
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """The log is deleted: a new one of the same name starts dirty."""
+        self._truncations.pop(topic_partition, None)
+        self._drop(topic_partition)
+
+    def _drop(self, topic_partition: TopicPartition) -> None:
         for log_dir in self._logs.log_dirs:
             if self._checkpoints.forget(log_dir.path, topic_partition):
                 # On disk before a topic of that name can be: after a crash it would pass for clean.

@@ -17,11 +17,11 @@ from functools import partial
 
 from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves
 from seglog.broker.cleaning.counters import CleanerCounters
+from seglog.broker.cleaning.exchange import Exchanger
 from seglog.broker.cleaning.jobs import (
     CleaningAbortedError,
     CleaningJob,
     CleaningOutcome,
-    SegmentExchange,
 )
 from seglog.broker.cleaning.left_alone import LeftAlone
 from seglog.broker.cleaning.pass_results import PassResults
@@ -39,14 +39,11 @@ from seglog.broker.storage.cleaner.candidates import (
     nothing_to_clean,
 )
 from seglog.broker.storage.cleaner.cleaner import Cleaner
-from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap, progress_of
-from seglog.broker.storage.errors import DiskFullError, StorageError
+from seglog.broker.storage.cleaner.plan import CleaningResult, progress_of
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.log_swap import discard_new_segments
-from seglog.broker.storage.segment import LogSegment
 from seglog.config import BrokerConfig
 from seglog.protocol.errors import SeglogError
 from seglog.protocol.types import TopicPartition
@@ -101,10 +98,10 @@ class LogCleaner:
         self._throttle = Throttle(
             config.log_cleaner_io_max_bytes_per_second, time.monotonic, self._stop_waiting.wait
         )
-        self._exchange = SegmentExchange(
-            self._swap_in, file_system.sync_directory, self._schedule_deletion
+        self._exchange = Exchanger(logs, file_system, clock).steps
+        self._left_alone = LeftAlone(
+            clock, self.counters, file_system, config.log_cleaner_backoff_ms
         )
-        self._left_alone = LeftAlone(clock, self.counters, config.log_cleaner_backoff_ms)
         self._checkpoints = CheckpointSaves(logs, file_system, run_blocking)
         self._results = PassResults(
             logs,
@@ -227,7 +224,7 @@ class LogCleaner:
         best = filthiest(
             (self.look_at(log), log.config.min_cleanable_dirty_ratio)
             for log in self._logs.all_logs()
-            if log.config.compacts and self._may_be_cleaned(log.topic_partition)
+            if log.config.compacts and self._may_be_cleaned(log)
         )
         if best is None:
             return None
@@ -238,11 +235,10 @@ class LogCleaner:
     def _look_into(self, log: Log) -> CleanableLog:
         return look_at(log, self._checkpoints.first_dirty(log), self._clock.time_ms())
 
-    def _may_be_cleaned(self, topic_partition: TopicPartition) -> bool:
-        return (
-            not self._left_alone.holds(topic_partition)
-            and self._states.of(topic_partition) is CleaningState.IDLE
-        )
+    def _may_be_cleaned(self, log: Log) -> bool:
+        return self._states.of(
+            log.topic_partition
+        ) is CleaningState.IDLE and not self._left_alone.holds(log)
 
     def _cannot_begin(self, log: Log, error: StorageError) -> None:
         self._answer(log.topic_partition, self._results.cannot_begin(log, error))
@@ -286,35 +282,6 @@ class LogCleaner:
             map_load_factor=config.log_cleaner_io_buffer_load_factor,
             buffer_bytes=config.log_cleaner_io_buffer_size // threads // 2,
         )
-
-    def _swap_in(self, job: CleaningJob, swap: SegmentSwap) -> list[LogSegment]:
-        """Put finished segments in the place of their sources; runs on the loop."""
-        log = job.log
-        new = [
-            LogSegment.open(
-                self._file_system,
-                log.directory,
-                base_offset,
-                log.config,
-                self._clock.time_ms(),
-                suffix=CLEANED_SUFFIX,
-            )
-            for base_offset in swap.new_base_offsets
-        ]
-        if job.is_over or self._logs.get(swap.topic_partition) is not log:
-            for segment in new:
-                segment.delete_files()
-            raise CleaningAbortedError(f"{swap.topic_partition} is not cleaned any more")
-        found = [log.segments.get(base_offset) for base_offset in swap.old_base_offsets]
-        old = [segment for segment in found if segment is not None]
-        try:
-            return log.replace_segments(new, old)
-        except DiskFullError:
-            discard_new_segments(new)
-            raise
-
-    def _schedule_deletion(self, job: CleaningJob, removed: list[LogSegment]) -> None:
-        self._logs.housekeeping.schedule_deletion(job.log, removed, self._clock.time_ms())
 
     def _ended(
         self,

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves
 from seglog.broker.cleaning.counters import CleanerCounters
@@ -13,7 +14,9 @@ from seglog.broker.runtime.clock import Clock
 from seglog.broker.storage.cleaner.plan import CleaningResult
 from seglog.broker.storage.errors import (
     ClosedFileError,
+    CorruptFileError,
     DiskFullError,
+    FileError,
     MissingFileError,
     StorageError,
 )
@@ -22,6 +25,9 @@ from seglog.broker.storage.log_manager import LogManager
 from seglog.protocol.errors import SeglogError
 
 logger = logging.getLogger(__name__)
+
+_READING: Final = frozenset({"read", "open", "look at", "list"})
+"""Operations of a ``FileError`` that change nothing."""
 
 
 class PassResults:
@@ -84,7 +90,7 @@ class PassResults:
         if isinstance(error, DiskFullError):  # or no descriptor: both pass
             self._left_alone.postpone(log, error)
         else:
-            self._left_alone.give_up(log, str(error))
+            self._left_alone.give_up(log, error)
         size = log.segment_bytes_total
         return CleaningOutcome(size, size, 0, 0, error)
 
@@ -113,7 +119,8 @@ class PassResults:
             statistics.is_map_full,
             self._counters.last_pass_seconds,
         )
-        if self._logs.get(topic_partition) is not log:
+        # After a truncation there is no saying what lies below the end of the pass by now (T10).
+        if self._logs.get(topic_partition) is not log or log.truncations != job.plan.truncations:
             return
         if job.plan.dirty_segments and result.end_offset <= job.plan.first_dirty_offset:
             self._left_alone.postpone(log, "the pass got no further")
@@ -127,28 +134,40 @@ class PassResults:
         log = job.log
         gone = self._logs.get(log.topic_partition) is not log
         if isinstance(error, CleaningAbortedError) or gone:
-            logger.info("event=cleaning-stopped log=%s", log.topic_partition)
+            logger.info("event=cleaning-stopped log=%s reason=%r", log.topic_partition, str(error))
         elif isinstance(error, DiskFullError):
             self._left_alone.postpone(log, error)
             # What earlier groups and passes have replaced makes room for the next one.
             log_dir = self._logs.log_dir_of(log)
             self._logs.housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
-        elif _was_taken_away(log, error):
-            self._left_alone.postpone(log, "retention took a segment away")
+        elif _was_taken_away(job, error):
+            self._left_alone.postpone(log, "a segment was deleted or cut meanwhile")
         else:
-            self._left_alone.give_up(log, str(error))
+            self._left_alone.give_up(log, error)
             if isinstance(error, StorageError):
                 self._note_storage_error(log, error)
 
     def _note_storage_error(self, log: Log, error: StorageError) -> None:
         if error.takes_dir_offline and not self._logs.log_dir_of(log).loses_only_a_log(error):
             self._storage_failed(log, error)
+        elif is_of_reading(error):
+            logger.warning("event=cleaner-read-failed log=%s error=%s", log.topic_partition, error)
         else:
             logger.warning("event=cleaner-write-failed log=%s error=%s", log.topic_partition, error)
 
 
-def _was_taken_away(log: Log, error: SeglogError) -> bool:
-    """Whether a pass has failed because a segment was deleted under its hands."""
-    if isinstance(error, MissingFileError):  # renamed between two looks at its name
-        return all(segment.log.path != error.path for segment in log.segments)
+def is_of_reading(error: StorageError) -> bool:
+    """Whether a file could not be read, or holds what it must not; else it could not be written."""
+    if isinstance(error, FileError):
+        return error.operation in _READING
+    return isinstance(error, CorruptFileError)
+
+
+def _was_taken_away(job: CleaningJob, error: SeglogError) -> bool:
+    """Whether a pass has failed because retention or a truncation took what it was reading."""
+    log = job.log
+    if isinstance(error, (MissingFileError, CorruptFileError)):  # renamed, or cut, meanwhile
+        return log.truncations != job.plan.truncations or all(
+            segment.log.path != error.path for segment in log.segments
+        )
     return isinstance(error, ClosedFileError)

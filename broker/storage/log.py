@@ -50,6 +50,8 @@ class Log:
         segments: read them, but change them only through the log.
         leader_epochs: which leader wrote what.
         producer_state: idempotence and open transactions.
+        truncations: how often its end was cut since it was opened; who works on sealed segments in
+            another thread compares it, since a segment that was cut may have grown again.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Log:
         self._writer = LogWriter(
             file_system, directory, str(topic_partition), config, parts, self._reader, self._flusher
         )
+        self.truncations = 0
         self._reported_future: LogSegment | None = None
         parts.update_first_unstable()
 
@@ -351,6 +354,7 @@ class Log:
         self._after_truncation(now_ms)
 
     def _after_truncation(self, now_ms: int) -> None:
+        self.truncations += 1
         self._flusher.content_truncated()
         self._reader.forget()
         self._writer.choose_jitter()

@@ -24,7 +24,8 @@ def health(as_json: bool) -> int:
     """Say whether the broker answers and is well; the exit status is 1 if not.
 
     Well is: every data directory is online and takes records, every partition has a leader and can
-    be read. A log that cannot be compacted is reported, but does not make the broker unwell.
+    be read. A log that cannot be compacted is a warning, which the first line counts; it does not
+    make the broker unwell.
     """
     with open_admin() as admin:
         begin_s = time.monotonic()
@@ -69,6 +70,8 @@ def health(as_json: bool) -> int:
         print_json(figures)
     else:
         word = "is well" if not faults else "is not well"
+        if warnings:
+            word += f", with {count_text(len(warnings), 'warning')}"
         print_line(
             f"{figures['address']} {word}: {count_text(len(topics), 'topic')}, "
             f"{count_text(len(partitions), 'partition')}, "

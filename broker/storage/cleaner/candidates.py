@@ -131,6 +131,7 @@ def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
             "lz4": config.compression_lz4_level,
             "zstd": config.compression_zstd_level,
         },
+        truncations=log.truncations,
     )
 
 

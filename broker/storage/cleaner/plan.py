@@ -41,6 +41,7 @@ class CleaningPlan:
         aborted: the aborted transactions that overlap the segments, in order of their first offset.
         last_records: the newest trace of each active producer (KEEP-9).
         now_ms: the time of the pass; tombstones are judged by it.
+        truncations: of the log when the plan was made.
     """
 
     topic_partition: TopicPartition
@@ -57,6 +58,7 @@ class CleaningPlan:
     index_interval_bytes: int
     delete_retention_ms: int
     compression_levels: Mapping[str, int] = field(default_factory=dict)
+    truncations: int = 0
 
     @property
     def horizon_ms(self) -> int:

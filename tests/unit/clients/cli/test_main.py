@@ -173,6 +173,26 @@ def test_a_broker_is_well_although_it_takes_no_records(
         assert others == [f"the data directory /data {words}"]
 
 
+def test_the_first_line_of_health_is_silent_about_a_log_that_cannot_be_compacted(
+    threaded_broker: FakeBroker,
+) -> None:
+    """U4: it said "is well" and nothing else, for whoever reads one line."""
+
+    def answer(request: object) -> object:
+        if isinstance(request, api.DescribeLogDirsRequest):
+            return api.DescribeLogDirsResponse([])
+        if isinstance(request, api.DescribePartitionsRequest):
+            described = api.PartitionDescription("t", 0, uncleanable_reason="00.log is corrupt")
+            return api.DescribePartitionsResponse([described])
+        return None
+
+    threaded_broker.script = answer
+    result = run("health", server=threaded_broker.address)
+    first, *others = result.stdout.splitlines()
+    assert (result.exit_code, " is well, with 1 warning: " in first) == (0, True)
+    assert others == ["partition t-0 cannot be compacted: 00.log is corrupt"]
+
+
 def test_a_tombstone_or_a_header_is_lost_on_its_way(threaded_broker: FakeBroker) -> None:
     (log,) = threaded_broker.create("t")
     address = threaded_broker.address

@@ -1,0 +1,88 @@
+"""The loop's part of a swap: finished segments take the place of their sources, or are dropped."""
+
+from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, SegmentExchange
+from seglog.broker.runtime.clock import Clock
+from seglog.broker.storage.cleaner.plan import CleaningPlan, SegmentSwap
+from seglog.broker.storage.errors import DiskFullError
+from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.log_swap import discard_new_segments
+from seglog.broker.storage.segment import LogSegment
+
+
+class SourcesChangedError(CleaningAbortedError):
+    """Retention or a truncation has changed what a pass has read; the next one begins anew."""
+
+
+class Exchanger:
+    """Swaps segments of all logs; see ``SegmentExchange`` for the steps."""
+
+    def __init__(self, logs: LogManager, file_system: FileSystem, clock: Clock) -> None:
+        self._logs = logs
+        self._file_system = file_system
+        self._clock = clock
+        self.steps = SegmentExchange(
+            self._swap_in, file_system.sync_directory, self._schedule_deletion
+        )
+
+    def _swap_in(self, job: CleaningJob, swap: SegmentSwap) -> list[LogSegment]:
+        """Put finished segments in the place of their sources.
+
+        Raises:
+            CleaningAbortedError: nobody wants the pass any more, or its sources have changed; the
+                new segments are gone.
+            StorageError: as ``Log.replace_segments``.
+        """
+        log = job.log
+        new = [
+            LogSegment.open(
+                self._file_system,
+                log.directory,
+                base_offset,
+                log.config,
+                self._clock.time_ms(),
+                suffix=CLEANED_SUFFIX,
+            )
+            for base_offset in swap.new_base_offsets
+        ]
+        try:
+            self._check_wanted(job)
+            old = sources_in_place(log, job.plan, swap)
+        except CleaningAbortedError:
+            discard_new_segments(new)
+            raise
+        try:
+            return log.replace_segments(new, old)
+        except DiskFullError:
+            discard_new_segments(new)
+            raise
+
+    def _check_wanted(self, job: CleaningJob) -> None:
+        topic_partition = job.plan.topic_partition
+        if job.is_over or self._logs.get(topic_partition) is not job.log:
+            raise CleaningAbortedError(f"{topic_partition} is not cleaned any more")
+
+    def _schedule_deletion(self, job: CleaningJob, removed: list[LogSegment]) -> None:
+        self._logs.housekeeping.schedule_deletion(job.log, removed, self._clock.time_ms())
+
+
+def sources_in_place(log: Log, plan: CleaningPlan, swap: SegmentSwap) -> list[LogSegment]:
+    """The segments that a group was made from; none if all of them have left the log (SEG-7).
+
+    Raises:
+        SourcesChangedError: some have left it, or its end was cut. The new segments hold the
+            records of all: deleted ones would be back, below the log start until somebody opens
+            the log before its checkpoint is written, and readable from then on (S14, T10).
+    """
+    if log.truncations != plan.truncations:
+        raise SourcesChangedError(f"{swap.topic_partition} was truncated during its cleaning")
+    planned = {each.base_offset: each.log for each in plan.segments}
+    found = [log.segments.get(base_offset) for base_offset in swap.old_base_offsets]
+    old = [each for each in found if each is not None and each.log is planned[each.base_offset]]
+    if old and len(old) < len(swap.old_base_offsets):
+        raise SourcesChangedError(
+            f"retention has deleted segments of {swap.topic_partition} during its cleaning"
+        )
+    return old
