@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 from seglog.clients.errors import ConfigurationError, address_text
 from seglog.protocol.compression import Codec
+from seglog.protocol.limits import MAX_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 from seglog.protocol.types import INT32_MAX, Acks, IsolationLevel
 
 DEFAULT_PORT: Final = 9092
@@ -117,6 +118,7 @@ class ConsumerOptions(ClientOptions, total=False):
     partition_fetch_bytes: int
     prefetch_bytes: int
     check_crcs: bool
+    max_decompressed_bytes: int
     group: str | None
     group_instance_id: str | None
     assignors: Sequence[AssignorOption]
@@ -265,6 +267,8 @@ class ConsumerConfig(ClientConfig):
         prefetch_bytes: bound on what is fetched ahead of the application; exceeded by at most
             one answer for each request that is under way.
         check_crcs: whether the checksum of every batch is verified.
+        max_decompressed_bytes: what the records of one compressed batch may inflate to; beyond,
+            ``CorruptRecordError`` says where to go on. Batches are inflated one at a time.
         group: of consumers that share the partitions of their topics, and remember how far they
             have come. A consumer of chosen partitions only uses its committed offsets.
         group_instance_id: the lasting name of a static member: when it comes back within its
@@ -288,6 +292,7 @@ class ConsumerConfig(ClientConfig):
     partition_fetch_bytes: int = 1_048_576
     prefetch_bytes: int = 16_777_216
     check_crcs: bool = True
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     group: str | None = None
     group_instance_id: str | None = None
     assignors: Sequence[AssignorOption] = ("range", "cooperative-sticky")
@@ -306,6 +311,7 @@ class ConsumerConfig(ClientConfig):
         _check_range(self, "fetch_max_bytes", 1, MAX_FETCH_BYTES)
         _check_range(self, "partition_fetch_bytes", 1, MAX_FETCH_BYTES)
         _check_range(self, "prefetch_bytes", 1)
+        _check_range(self, "max_decompressed_bytes", 1, MAX_BATCH_BYTES)
         _check_group(self)
 
     @property

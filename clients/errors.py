@@ -118,17 +118,31 @@ class FlushTimeoutError(ClientTimeoutError):
 class CorruptRecordError(ClientError):
     """Fetched bytes that fail their checksum or cannot be decoded.
 
+    Everything below ``offset`` was given out before.
+
     Args:
         partition: where they were read.
-        offset: the first offset that cannot be read; seek beyond it to go on.
+        offset: the first offset that cannot be read.
         reason: what is wrong.
+        next_offset: where sound records go on: seek there to lose no more than what is damaged.
+            None if that is not known.
     """
 
-    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
-        super().__init__(f"{partition} at offset {offset}: {reason}")
+    def __init__(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        reason: str,
+        next_offset: int | None = None,
+    ) -> None:
+        way_out = (
+            "" if next_offset is None else f"; seek to offset {next_offset} to go on behind it"
+        )
+        super().__init__(f"{partition} at offset {offset}: {reason}{way_out}")
         self.partition = partition
         self.offset = offset
         self.reason = reason
+        self.next_offset = next_offset
 
 
 class RecordsDroppedError(ClientError):

@@ -48,6 +48,7 @@ class ConsumerCore:
         self.cluster = Cluster(bootstrap_servers, self.config)
         self.stream = RecordStream(
             check_crcs=self.config.check_crcs,
+            max_decompressed_bytes=self.config.max_decompressed_bytes,
             on_consumed=lambda chunk: self._tell_fetcher(Fetcher.consumed, chunk),
             on_broken=lambda chunk: self._tell_fetcher(Fetcher.restart, chunk),
         )

@@ -26,6 +26,7 @@ from seglog.clients.offsets import OffsetFinder, TimeSpec
 from seglog.protocol.api import FetchPartition, FetchPartitionResult, FetchRequest, FetchResponse
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import iter_batches
+from seglog.protocol.records.resync import find_sound_batch
 from seglog.protocol.types import TopicPartition
 from seglog.protocol.wording import naming
 
@@ -303,14 +304,19 @@ class Fetcher:
         records = result.records
         if not isinstance(records, memoryview) or not records.nbytes:
             return False
-        try:
-            next_offset = max(batch.header.next_offset for batch in iter_batches(records))
-        except RecordError as error:
-            reason = CorruptRecordError(state.partition, state.fetch_offset, error.message)
-            self._halt(state, reason)
+        next_offset, fault = _end_of(records)
+        if fault is not None and next_offset <= state.fetch_offset:
+            sound = find_sound_batch(records, 1, state.fetch_offset + 1)
+            self._halt(
+                state,
+                CorruptRecordError(
+                    state.partition,
+                    state.fetch_offset,
+                    fault.message,
+                    None if sound is None else sound.base_offset,
+                ),
+            )
             return False
-        except ValueError:
-            next_offset = UNKNOWN
         if next_offset <= state.fetch_offset:
             # Nothing whole, or nothing at the offset or beyond it: asking at once would be a loop.
             self._cluster.warn(
@@ -331,6 +337,11 @@ class Fetcher:
         return True
 
     def _handle_error(self, state: PartitionState, error: ClientError) -> None:
+        if isinstance(error, BrokerError) and error.code is ErrorCode.CORRUPT_MESSAGE:
+            # Of bytes on a disk: asking again would be waiting for ever. The reason is the
+            # broker's, which knows where sound records follow.
+            self._halt(state, CorruptRecordError(state.partition, state.fetch_offset, str(error)))
+            return
         if isinstance(error, BrokerError) and error.code.refreshes_metadata:
             self._cluster.refresh_soon()
         if error.retriable:
@@ -393,6 +404,20 @@ class Fetcher:
     def _retry_later(self, state: PartitionState) -> None:
         state.failures += 1
         state.retry_at_s = self._loop.time() + self._cluster.backoff.delay_s(state.failures)
+
+
+def _end_of(records: memoryview) -> tuple[int, RecordError | None]:
+    """Where the next fetch goes on, and what ends the walk before the end.
+
+    Batches in front of damage are handed on all the same: the reader meets it behind them.
+    """
+    next_offset = UNKNOWN
+    try:
+        for batch in iter_batches(records):
+            next_offset = max(next_offset, batch.header.next_offset)
+    except RecordError as error:
+        return next_offset, error
+    return next_offset, None
 
 
 def _question_of(place: End | Timestamp) -> TimeSpec:

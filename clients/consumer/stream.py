@@ -17,9 +17,12 @@ from typing import Final
 from seglog.clients.consumer.aborted import AbortedFilter
 from seglog.clients.consumer.state import Chunk, PartitionState
 from seglog.clients.errors import ClientError, CorruptRecordError
+from seglog.protocol.compression import DecompressedTooLargeError
 from seglog.protocol.errors import RecordError
-from seglog.protocol.records.batch import RecordBatch, iter_batches
+from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
+from seglog.protocol.records.batch import RecordBatch, iter_batches, read_header
 from seglog.protocol.records.record import Record
+from seglog.protocol.records.resync import find_sound_batch
 
 _OFFSET: Final = operator.attrgetter("offset")
 
@@ -29,6 +32,7 @@ class RecordStream:
 
     Args:
         check_crcs: whether to verify checksums.
+        max_decompressed_bytes: what the records of one batch may inflate to.
         on_consumed: called with each chunk that has been read or thrown away.
         on_broken: called with a chunk that cannot be read beyond its partition's position.
     """
@@ -37,15 +41,18 @@ class RecordStream:
         self,
         *,
         check_crcs: bool,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
         on_consumed: Callable[[Chunk], object],
         on_broken: Callable[[Chunk], object],
     ) -> None:
         self._check_crcs = check_crcs
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._on_consumed = on_consumed
         self._on_broken = on_broken
         self._chunks: deque[Chunk] = deque()
         self._chunk: Chunk | None = None
         self._batches: Iterator[RecordBatch] = iter(())
+        self._walked_bytes = 0
         self._aborted: AbortedFilter | None = None
         self._records: list[Record] = []
         self._next_offset = 0
@@ -212,6 +219,7 @@ class RecordStream:
             self._end_chunk()
             raise chunk.error
         self._batches = iter_batches(chunk.records)
+        self._walked_bytes = 0
         self._aborted = None if chunk.aborted is None else AbortedFilter(chunk.aborted)
 
     def _end_chunk(self) -> None:
@@ -233,12 +241,14 @@ class RecordStream:
                 return False
             records = self._decode(batch, state)
         except RecordError as error:
+            fault = self._fault_in(chunk, error)
             self._break_off(chunk)
-            raise CorruptRecordError(state.partition, state.position, error.message) from error
+            raise fault from error
         except BaseException:
             # A defect, a codec that is missing, Ctrl-C: the batch was not given to anybody.
             self._break_off(chunk)
             raise
+        self._walked_bytes += batch.header.size_bytes
         next_offset = max(state.position, batch.header.next_offset)
         if stop_offset is not None and next_offset > stop_offset:
             del records[bisect_left(records, stop_offset, key=_OFFSET) :]
@@ -253,6 +263,23 @@ class RecordStream:
         self._records = records
         self.current = iter(records)
         return True
+
+    def _fault_in(self, chunk: Chunk, error: RecordError) -> CorruptRecordError:
+        """Why the batch at the position cannot be read, and where a sound one follows."""
+        state = chunk.state
+        rest = memoryview(chunk.records)[self._walked_bytes :]
+        reason = error.message
+        if isinstance(error, DecompressedTooLargeError):
+            header = read_header(rest)
+            reason = (
+                f"{header.size_bytes} bytes of a batch inflate to more than "
+                f"max_decompressed_bytes={error.max_bytes}: raise it"
+            )
+            next_offset: int | None = header.next_offset
+        else:
+            sound = find_sound_batch(rest, 1, state.position + 1)
+            next_offset = None if sound is None else sound.base_offset
+        return CorruptRecordError(state.partition, state.position, reason, next_offset)
 
     def _break_off(self, chunk: Chunk) -> None:
         """What was fetched behind a fault must not be read as if there were none."""
@@ -269,4 +296,8 @@ class RecordStream:
             return []
         if self._check_crcs:
             batch.check()
-        return batch.records(*state.partition, from_offset=state.position)
+        return batch.records(
+            *state.partition,
+            from_offset=state.position,
+            max_decompressed_bytes=self._max_decompressed_bytes,
+        )

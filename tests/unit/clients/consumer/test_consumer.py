@@ -361,6 +361,68 @@ async def test_damage_is_told_again_until_the_reader_moves(broker):
         assert values(await consumer.read(10, 2)) == numbered(3, 4)
 
 
+@pytest.mark.parametrize("kind", ["a zeroed page", "a flipped bit"])
+async def test_good_records_of_an_answer_with_damage_are_read_first(broker, kind):
+    """U3: none of them was, and the error named the first offset of the answer."""
+    (log,) = broker.create("topic")
+    for first in range(0, 100, 10):
+        log.put(
+            build_batch(
+                [(1, None, b"%02d" % (first + n), ()) for n in range(10)], base_offset=first
+            )
+        )
+    whole = b"".join(bytes(batch.view) for batch in log.batches)
+    size = len(log.batches[0].view)
+    damaged = bytearray(whole)
+    if kind == "a zeroed page":
+        damaged[4 * size : 5 * size] = bytes(size)
+    else:
+        damaged[4 * size + 30] ^= 1
+
+    def with_damage(request):
+        if not isinstance(request, FetchRequest):
+            return None
+        offset = request.partitions[0].fetch_offset
+        records = memoryview(bytes(damaged[offset // 10 * size :]))
+        return FetchResponse(
+            partitions=[
+                FetchPartitionResult(
+                    "topic", 0, ErrorCode.NONE, high_watermark=100, records=records
+                )
+            ]
+        )
+
+    broker.script = with_damage
+    async with AsyncConsumer(broker.address, "topic", start="earliest", **FAST) as consumer:
+        assert values(await consumer.read(100, 2)) == [b"%02d" % n for n in range(40)]
+        with pytest.raises(CorruptRecordError) as caught:
+            await consumer.read(100, 2)
+        assert (caught.value.offset, caught.value.next_offset) == (40, 50)
+        await consumer.seek(("topic", 0), caught.value.next_offset)
+        assert values(await consumer.read(50, 2)) == [b"%02d" % n for n in range(50, 100)]
+
+
+async def test_damage_that_the_broker_tells_of_is_raised(broker):
+    """CORRUPT_MESSAGE of what lies on a disk does not pass: a reader would wait for ever."""
+    (log,) = broker.create("topic")
+    fill(log, numbered(3))
+
+    def damaged(request):
+        if not isinstance(request, FetchRequest) or request.partitions[0].fetch_offset != 3:
+            return None
+        result = FetchPartitionResult(
+            "topic", 0, ErrorCode.CORRUPT_MESSAGE, error_message="records go on at offset 500"
+        )
+        return FetchResponse(partitions=[result])
+
+    broker.script = damaged
+    async with AsyncConsumer(broker.address, "topic", start="earliest", **FAST) as consumer:
+        assert values(await consumer.read(3, 2)) == numbered(3)
+        with pytest.raises(CorruptRecordError, match="records go on at offset 500") as caught:
+            await consumer.read(3, 2)
+        assert caught.value.offset == 3
+
+
 async def test_partitions_that_are_added_are_read_from_their_first_record(broker):
     """Also by a reader that began at the end: it would lose what came before it noticed."""
     logs = broker.create("topic", 1)

@@ -7,6 +7,7 @@ from seglog.clients.consumer.starts import End
 from seglog.clients.consumer.state import Chunk, PartitionState
 from seglog.clients.consumer.stream import RecordStream
 from seglog.clients.errors import BrokerError
+from seglog.protocol.compression import Codec
 from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker
@@ -21,10 +22,13 @@ def batch(first, count, **options):
 class Harness:
     """A stream, one partition, and what was told to the fetcher."""
 
-    def __init__(self, position=0):
+    def __init__(self, position=0, **options):
         self.consumed, self.broken = [], []
         self.stream = RecordStream(
-            check_crcs=True, on_consumed=self.consumed.append, on_broken=self.broken.append
+            check_crcs=True,
+            on_consumed=self.consumed.append,
+            on_broken=self.broken.append,
+            **options,
         )
         self.state = PartitionState(TopicPartition("t", 3), End.EARLIEST)
         self.state.begin_at(position)
@@ -184,6 +188,61 @@ def test_a_damaged_batch_stops_the_reader_there(codec_fault):
     assert harness.broken == [chunk]
     assert harness.take() == []
     assert harness.consumed == [chunk, behind]
+
+
+def damage(kind, data):
+    """One batch as a disk might give it back."""
+    damaged = bytearray(data)
+    if kind == "a zeroed page":
+        damaged[:] = bytes(len(damaged))
+    elif kind == "a length that is 7 too long":
+        damaged[11] += 7
+    elif kind == "a wrong format":
+        damaged[16] = 9
+    else:
+        damaged[-1] ^= 1
+    return bytes(damaged)
+
+
+DAMAGES = ["a zeroed page", "a length that is 7 too long", "a wrong format", "a flipped bit"]
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_records_before_damage_are_given_out_and_the_next_sound_one_is_named(kind):
+    """U3: whoever sought beyond the offset that used to be named lost good records."""
+    harness = Harness()
+    batches = [batch(first, 10) for first in range(0, 100, 10)]
+    batches[4] = damage(kind, batches[4])
+    harness.put(*batches)
+    assert harness.take() == list(range(40))
+    with pytest.raises(CorruptRecordError, match="seek to offset 50") as caught:
+        harness.take()
+    assert (caught.value.offset, caught.value.next_offset) == (40, 50)
+
+
+def test_damage_behind_which_nothing_sound_was_fetched_names_no_next_record():
+    harness = Harness()
+    harness.put(batch(0, 2), damage("a zeroed page", batch(2, 2)))
+    assert harness.take() == [0, 1]
+    with pytest.raises(CorruptRecordError) as caught:
+        harness.take()
+    assert (caught.value.offset, caught.value.next_offset) == (2, None)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_batch_that_inflates_to_too_much_is_named_with_the_way_behind_it(codec):
+    harness = Harness(max_decompressed_bytes=100_000)
+    large = build_batch([(1, None, bytes(200_000), ())], base_offset=2, codec=codec)
+    harness.put(batch(0, 2, codec=codec), bytes(large), batch(3, 2))
+    assert harness.take() == [0, 1]
+    expected = (
+        f"t-3 at offset 2: {len(large)} bytes of a batch inflate to more than "
+        "max_decompressed_bytes=100000: raise it; seek to offset 3 to go on behind it"
+    )
+    with pytest.raises(CorruptRecordError) as caught:
+        harness.take()
+    assert str(caught.value) == expected
+    assert (caught.value.offset, caught.value.next_offset) == (2, 3)
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError, KeyboardInterrupt])
