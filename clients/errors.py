@@ -116,24 +116,17 @@ class FlushTimeoutError(ClientTimeoutError):
 
 
 class CorruptRecordError(ClientError):
-    """Fetched bytes that fail their checksum or cannot be decoded.
-
-    Everything below ``offset`` was given out before.
+    """Fetched bytes that cannot be read; all below ``offset`` was given out before.
 
     Args:
         partition: where they were read.
         offset: the first offset that cannot be read.
         reason: what is wrong.
-        next_offset: where sound records go on: seek there to lose no more than what is damaged.
-            None if that is not known.
+        next_offset: where sound records go on, None if unknown: seek there to go on.
     """
 
     def __init__(
-        self,
-        partition: TopicPartition,
-        offset: int,
-        reason: str,
-        next_offset: int | None = None,
+        self, partition: TopicPartition, offset: int, reason: str, next_offset: int | None = None
     ) -> None:
         way_out = (
             "" if next_offset is None else f"; seek to offset {next_offset} to go on behind it"

@@ -197,7 +197,9 @@ class Log:
         self, timestamp_ms: int, *, isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK
     ) -> TimestampOffset | None:
         """Find an offset by time or by a special value; see `TimestampLookup.find`."""
-        return self._lookup.find(timestamp_ms, isolation)
+        return self._lookup.find(
+            timestamp_ms, isolation, self.config.max_decompressed_message_bytes
+        )
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap ``[from_offset, to_offset)``."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from seglog.broker.storage.batch_search import BatchSearch
 from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
     BatchExtent,
@@ -328,11 +329,12 @@ class LogSegment:
     # ---- by time
 
     def find_offset_by_timestamp(
-        self, timestamp_ms: int, starting_offset: int
+        self, timestamp_ms: int, starting_offset: int, search: BatchSearch | None = None
     ) -> TimestampOffset | None:
         """The first record at or above ``starting_offset`` stamped that or later (LIST-5, 10, 11).
 
         Raises:
+            DeferredReadError: with ``search``, a batch inflates to much.
             CorruptLogError, RecordError: a batch on the way cannot be read.
         """
         first_offset = self._indexes.trusted_floor_by_time(timestamp_ms, starting_offset)
@@ -341,7 +343,10 @@ class LogSegment:
             if header.max_timestamp < timestamp_ms or header.last_offset < starting_offset:
                 continue
             batch = self.read_batch(step.position, header.size_bytes)
-            found = find_timestamp(batch.view, timestamp_ms, from_offset=starting_offset)
+            if search is None:
+                found = find_timestamp(batch.view, timestamp_ms, from_offset=starting_offset)
+            else:
+                found = search.find_timestamp(batch, timestamp_ms, starting_offset)
             if found is not None:
                 return TimestampOffset(found[1], found[0], header.partition_leader_epoch)
         return None

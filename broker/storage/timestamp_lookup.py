@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from seglog.broker.storage.batch_search import BatchSearch
 from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
 from seglog.broker.storage.log_reader import FetchIsolation, LogReader
@@ -41,7 +42,15 @@ _LOADED_APART_MAX: Final = 256
 class TimestampLookup:
     """Answers of one log to questions for offsets by time (LIST-1 to 11)."""
 
-    __slots__ = ("_leader_epochs", "_maxima", "_offsets", "_reader", "_segments", "_version")
+    __slots__ = (
+        "_leader_epochs",
+        "_maxima",
+        "_offsets",
+        "_reader",
+        "_search",
+        "_segments",
+        "_version",
+    )
 
     def __init__(
         self,
@@ -54,20 +63,25 @@ class TimestampLookup:
         self._offsets = offsets
         self._leader_epochs = leader_epochs
         self._reader = reader
+        self._search = BatchSearch(segments.active.files.directory)
         self._version = segments.version
         self._maxima: list[int] = []
 
-    def find(self, timestamp_ms: int, isolation: FetchIsolation) -> TimestampOffset | None:
+    def find(
+        self, timestamp_ms: int, isolation: FetchIsolation, max_decompressed_bytes: int
+    ) -> TimestampOffset | None:
         """The first record stamped ``timestamp_ms`` or later that a reader may see, None if none.
 
         The special values of `seglog.protocol.types` ask for the earliest offset, the end, or the
-        first record that carries the greatest timestamp.
+        first record that carries the greatest timestamp. Records of one batch may inflate to
+        ``max_decompressed_bytes``.
 
         Raises:
-            DeferredReadError: indexes have to be opened first.
+            DeferredReadError: indexes have to be opened first, or a batch inflates to much.
             StorageError: the files cannot be read.
             RecordError: a batch on the way cannot be read.
         """
+        self._search.max_decompressed_bytes = max_decompressed_bytes
         if timestamp_ms in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return self._earliest()
         if timestamp_ms == LATEST_TIMESTAMP:
@@ -98,7 +112,7 @@ class TimestampLookup:
         for segment in self._segments.from_number(first):
             if segment.largest_timestamp_ms < timestamp_ms:
                 continue
-            found = segment.find_offset_by_timestamp(timestamp_ms, log_start)
+            found = segment.find_offset_by_timestamp(timestamp_ms, log_start, self._search)
             if found is not None:
                 return found
         return None
@@ -145,8 +159,9 @@ class TimestampLookup:
                 visible = max(visible, header.max_timestamp)
                 continue
             batch = segment.read_batch(position, header.size_bytes)
-            for record in batch.records(from_offset=log_start):
-                visible = max(visible, record.timestamp_ms)
+            greatest = self._search.greatest_timestamp(batch, log_start)
+            if greatest is not None:
+                visible = max(visible, greatest)
         return visible
 
     def _known_maxima(self) -> list[int]:

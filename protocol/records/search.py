@@ -41,3 +41,26 @@ def find_timestamp(
         return None
     offset_delta, timestamp = found
     return header.base_offset + offset_delta, timestamp if append_time is None else append_time
+
+
+def greatest_timestamp(
+    batch_view: Buffer,
+    *,
+    from_offset: int = 0,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> int | None:
+    """The greatest timestamp of the records at or above ``from_offset``, None without any.
+
+    Raises:
+        RecordError: the batch cannot be read.
+    """
+    batch = RecordBatch(batch_view)
+    header = batch.header
+    greatest = kernel.greatest_timestamp(
+        batch.records_area(max_decompressed_bytes),
+        header.record_count,
+        header.base_timestamp,
+        from_offset - header.base_offset,
+    )
+    append_time = header.append_time_ms
+    return greatest if append_time is None or greatest is None else append_time

@@ -2,14 +2,18 @@
 
 import asyncio
 import random
+import threading
 
 import pytest
 
 from seglog.broker.api.context import Pending
+from seglog.broker.storage import batch_search
+from seglog.broker.storage.batch_search import SEARCHED_INLINE_BYTES_MAX
 from seglog.protocol.api import ListOffsetsPartition, ListOffsetsRequest
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.control import ControlType, build_marker
+from seglog.protocol.records.search import find_timestamp
 from seglog.protocol.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -159,3 +163,52 @@ async def test_first_lookup_after_a_start_reads_the_time_indexes_in_a_worker(
     (result,) = (await answer.future).partitions
     assert (result.error, result.offset) == (ErrorCode.NONE, 12)
     assert not isinstance(broker.handlers.handle(request, CONTEXT), Pending)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+async def test_a_batch_that_inflates_to_much_is_searched_in_a_worker(
+    broker: BrokerParts, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U17: five lookups by time took the loop 0.15 s each."""
+    await broker.create_topic("t", 1, {"message.timestamp.after.max.ms": "99999999"})
+    stamps = [NOW_MS + 10 * number for number in range(300)]
+    await broker.produce(
+        [("t", 0, batch_of(*[bytes(5000)] * 300, timestamp_ms=stamps, codec=codec))]
+    )
+    threads = []
+
+    def noted(*arguments: object, **options: int) -> object:
+        if options["max_decompressed_bytes"] > SEARCHED_INLINE_BYTES_MAX:
+            threads.append(threading.current_thread().name)
+        return find_timestamp(*arguments, **options)  # type: ignore[arg-type]  # handed on
+
+    monkeypatch.setattr(batch_search, "find_timestamp", noted)
+    request = ListOffsetsRequest([ListOffsetsPartition("t", 0, NOW_MS + 2_001)])
+    assert isinstance(broker.handlers.handle(request, CONTEXT), Pending)
+    assert await ask(broker, NOW_MS, NOW_MS + 1, NOW_MS + 2_990, NOW_MS + 2_991) == [0, 1, 299, -1]
+    assert threads
+    assert all(name.startswith("reads") for name in threads)
+
+
+async def test_the_greatest_time_above_the_log_start_of_a_large_batch_is_found(
+    broker: BrokerParts,
+) -> None:
+    """LIST-8: the records that are left of a batch are looked at without an object for each."""
+    await broker.create_topic("t", 1, {"message.timestamp.after.max.ms": "99999999"})
+    stamps = [NOW_MS + (5000 if number < 10 else number) for number in range(300)]
+    await broker.produce(
+        [("t", 0, batch_of(*[bytes(5000)] * 300, timestamp_ms=stamps, codec=Codec.ZSTD))]
+    )
+    assert await ask(broker, MAX_TIMESTAMP) == [0]
+    await broker.delete_records("t", 0, 20)
+    assert await ask(broker, MAX_TIMESTAMP) == [299]
+
+
+async def test_a_lookup_in_a_batch_beyond_the_bound_is_refused(broker: BrokerParts) -> None:
+    await broker.create_topic("t")
+    await broker.produce([("t", 0, batch_of(bytes(500_000), codec=Codec.ZSTD))])
+    broker = await broker.restart({"max.decompressed.message.bytes": "400000"})
+    request = ListOffsetsRequest([ListOffsetsPartition("t", 0, NOW_MS)])
+    (result,) = (await broker.ask(request)).partitions
+    assert result.error == ErrorCode.MESSAGE_TOO_LARGE
+    assert "400000" in (result.error_message or "")
