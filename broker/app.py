@@ -26,10 +26,11 @@ from seglog.broker.listeners.ops_http import OpsHttp
 from seglog.broker.metrics.loop_lag import LoopLag
 from seglog.broker.metrics.loop_load import LoopLoad
 from seglog.broker.ops import OpsPages, sources_of, troubles_of
+from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock, SystemClock
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
 from seglog.broker.runtime.traffic import Traffic
-from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
+from seglog.broker.runtime.workers import WorkerPool, run_parallel
 from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
@@ -258,7 +259,7 @@ class Broker:
         await pool.stop(1.0)
 
     async def _start_tasks(self, services: Services) -> Scheduler:
-        config = services.config
+        config, workers = services.config, services.workers
         scheduler = AsyncioScheduler(self._loop)
         self._parts.push_async_callback(self._stop_scheduler, scheduler)
         services.background.schedule(scheduler, config)
@@ -269,10 +270,7 @@ class Broker:
             services.logs,
             self._file_system,
             self._clock,
-            run_blocking=services.workers.changes.run,
-            storage_failed=lambda log, error: services.partitions.job_failed(
-                services.logs.log_dir_of(log), error
-            ),
+            run_in_directory=lambda path, job: workers.directories.changes(path).run(job),
             roll_overdue=services.background.roll_overdue,
             traffic=self._traffic,
         )
@@ -325,15 +323,18 @@ class Broker:
         await workers.stop(self._remaining())
 
     async def _close_logs(self, logs: LogManager, in_threads: RunParallel) -> None:
-        pool = WorkerPool("close-logs", 1, self._loop)
-        closing = pool.run(partial(logs.close, in_threads))
-        try:
-            async with asyncio.timeout(self._remaining() + FLUSH_SECONDS):
-                await asyncio.shield(closing)
-        except TimeoutError:
-            # The clean-shutdown marker is not written; the next start recovers.
-            logger.error("event=flush-late seconds=%.0f", FLUSH_SECONDS)  # noqa: TRY400 - no defect
+        jobs = logs.closing_jobs(in_threads)
+        pool = WorkerPool("close-logs", max(1, len(jobs)), self._loop)
+        closing = {pool.run(job.run): job.log_dir for job in jobs}
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=self._remaining() + FLUSH_SECONDS)
+            for each in late:
+                # The clean-shutdown marker is not written there; the next start recovers.
+                logger.error(
+                    "event=flush-late seconds=%.0f directory=%s", FLUSH_SECONDS, closing[each].path
+                )
         await pool.stop(0.2)
+        logs.unlock()
 
 
 def _warn_of_settings(config: BrokerConfig) -> None:

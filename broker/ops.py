@@ -208,7 +208,7 @@ def _log_dirs(services: Services) -> list[LogDirFigures]:
     figures = []
     for log_dir in services.logs.log_dirs:
         total, free = _space_of(log_dir.path) if log_dir.is_online else (None, None)
-        refuses = log_dir.refuses_writes is not None
+        refuses = services.partitions.trouble_of(log_dir) is not None
         figures.append(LogDirFigures(log_dir.path, total, free, refuses))
     return figures
 

@@ -101,10 +101,7 @@ class AlterConfigsOperation:
             change = partial(
                 services.catalog.alter_broker, changed.dynamic, changed.dynamic_defaults
             )
-            try:
-                await services.workers.changes.run(change)
-            finally:
-                services.partitions.take_failures()
+            await services.workers.catalog.run(change)
             services.change_config(changed)
 
 

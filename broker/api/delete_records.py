@@ -6,9 +6,12 @@ Also unlike Kafka, a topic whose only cleanup policy is compact may be cut: peop
 something need it there as much as elsewhere.
 """
 
+from collections.abc import Sequence
+
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.partition.partition import Partition
 from seglog.broker.storage.layout import INTERNAL_TOPICS
 from seglog.protocol.api import (
     DeleteRecordsPartition,
@@ -30,38 +33,56 @@ class DeleteRecordsOperation:
     def handle(
         self, request: DeleteRecordsRequest, _context: RequestContext
     ) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
-        """Cut every partition now, and answer once that is durable."""
-        results = [self._delete(entry) for entry in request.partitions]
-        response = DeleteRecordsResponse(results)
-        if all(result.error != ErrorCode.NONE for result in results):
+        """Put the new starts on disk, then cut every partition, then answer."""
+        wanted: list[tuple[DeleteRecordsResult, Partition]] = []
+        response = DeleteRecordsResponse([])
+        for entry in request.partitions:
+            result = DeleteRecordsResult(entry.topic, entry.partition)
+            response.partitions.append(result)
+            try:
+                partition, result.low_watermark = self._find(entry)
+            except SeglogError as error:
+                result.error, result.error_message = describe_error(error)
+            else:
+                wanted.append((result, partition))
+        if not wanted:
             return response
-        return self._services.begin(self._make_durable(response), holds_input=False)
+        return self._services.begin(self._cut(response, wanted), holds_input=False)
 
-    def _delete(self, entry: DeleteRecordsPartition) -> DeleteRecordsResult:
-        result = DeleteRecordsResult(entry.topic, entry.partition)
-        try:
-            if entry.topic in INTERNAL_TOPICS:
-                raise RequestError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"{entry.topic} is internal: its records cannot be deleted",
-                )
-            partition = self._services.partitions.get(entry.topic, entry.partition)
-            result.low_watermark = partition.delete_records_before(entry.offset)
-        except SeglogError as error:
-            result.error, result.error_message = describe_error(error)
-        return result
+    def _find(self, entry: DeleteRecordsPartition) -> tuple[Partition, int]:
+        """The partition, and the log start that it is to have."""
+        if entry.topic in INTERNAL_TOPICS:
+            raise RequestError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{entry.topic} is internal: its records cannot be deleted",
+            )
+        partition = self._services.partitions.get(entry.topic, entry.partition)
+        if partition.log_dir.read_only_reason is not None:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log_dir.read_only_reason)
+        return partition, partition.log.log_start_for(entry.offset)
 
-    async def _make_durable(self, response: DeleteRecordsResponse) -> DeleteRecordsResponse:
+    async def _cut(
+        self,
+        response: DeleteRecordsResponse,
+        wanted: Sequence[tuple[DeleteRecordsResult, Partition]],
+    ) -> DeleteRecordsResponse:
         services = self._services
-        error = await services.background.checkpoint_log_starts()
-        cut = [result for result in response.partitions if result.error == ErrorCode.NONE]
-        if error is not None:
-            code, message = describe_error(error)
-            for result in cut:
-                # Readers see the cut already; a restart may undo it.
-                result.error, result.error_message = code, message
-        elif services.partitions.full_directories:
+        starts = {partition.log: result.low_watermark for result, partition in wanted}
+        errors = await services.background.store_log_starts(starts)
+        for result, partition in wanted:
+            error: SeglogError | None = errors.get(partition.log_dir)
+            if error is None:
+                try:
+                    result.low_watermark = partition.delete_records_before(result.low_watermark)
+                except SeglogError as refusal:
+                    error = refusal
+            if error is not None:
+                # Nothing was cut: what is answered with an error has not taken effect.
+                result.low_watermark = -1
+                result.error, result.error_message = describe_error(error)
+        if services.partitions.full_directories:
             # Whoever deletes records while the disk is full wants the room now.
-            services.background.run_retention(only={result.topic for result in cut})
+            done = {result.topic for result in response.partitions if not result.error}
+            services.background.run_retention(only=done)
             await services.background.make_room()
         return response

@@ -12,8 +12,9 @@ from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.background import BackgroundWork
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.partition.topic_lifecycle import TopicLifecycle
+from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock
-from seglog.broker.runtime.workers import Workers
+from seglog.broker.runtime.workers import on_loop
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.topic_catalog import TopicCatalog
@@ -66,9 +67,13 @@ class Services:
             config: with what the catalog says of it.
             on_no_directory_left: called when the last data directory has failed.
         """
+        logs.failures.hand_over = on_loop(asyncio.get_running_loop())
+        catalog.run_each = workers.directories.run_each
         counters = BrokerCounters()
-        partitions = PartitionRegistry(logs, counters, workers.sync, on_no_directory_left)
-        topics = TopicLifecycle(catalog, logs, partitions, workers.changes, clock)
+        partitions = PartitionRegistry(
+            logs, counters, workers.directories.sync, on_no_directory_left
+        )
+        topics = TopicLifecycle(catalog, logs, partitions, workers, clock)
         background = BackgroundWork(logs, partitions, workers, clock)
         return cls(config, clock, logs, catalog, workers, counters, partitions, topics, background)
 

@@ -14,22 +14,24 @@ from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+RunInDirectory = Callable[[str, Callable[[], None]], "asyncio.Future[None]"]
+
 
 class CheckpointSaves:
     """The ``cleaner-offset-checkpoint`` of every data directory, written whenever it changes.
 
     Args:
-        run_blocking: runs a job that writes a checkpoint in a worker.
+        run_in_directory: runs a job that writes a checkpoint in a worker of a data directory.
     """
 
     def __init__(
         self,
         logs: LogManager,
         file_system: FileSystem,
-        run_blocking: Callable[[Callable[[], None]], "asyncio.Future[None]"],
+        run_in_directory: RunInDirectory,
     ) -> None:
         self._logs = logs
-        self._run_blocking = run_blocking
+        self._run_in_directory = run_in_directory
         self._loop = asyncio.get_running_loop()
         self._truncations: dict[TopicPartition, int] = {}
         self._checkpoints = CleanerCheckpoints(file_system)
@@ -87,7 +89,8 @@ class CheckpointSaves:
                 failed(error)
 
         place = next(each for each in self._logs.log_dirs if each.path == log_dir)
-        self._run_blocking(partial(place.run_inside, write)).add_done_callback(look_at_outcome)
+        written = self._run_in_directory(log_dir, partial(place.run_inside, write))
+        written.add_done_callback(look_at_outcome)
 
 
 def _note_unwritten(log_dir: str, error: StorageError) -> None:

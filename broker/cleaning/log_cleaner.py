@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves
+from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves, RunInDirectory
 from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.cleaning.exchange import Exchanger
 from seglog.broker.cleaning.jobs import (
@@ -57,8 +57,8 @@ class LogCleaner:
     """Compaction of all logs whose ``cleanup.policy`` has ``compact``.
 
     Args:
-        run_blocking: runs a job that writes a checkpoint in a worker.
-        storage_failed: told of an error that takes a data directory offline.
+        run_in_directory: runs a job that writes a checkpoint in a worker of a data directory,
+            which is named by its path.
         roll_overdue: seals active segments that have passed ``max.compaction.lag.ms`` (CLN-16).
         traffic: when there were requests, which passes give way to.
 
@@ -73,8 +73,7 @@ class LogCleaner:
         file_system: FileSystem,
         clock: Clock,
         *,
-        run_blocking: Callable[[Callable[[], None]], "asyncio.Future[None]"],
-        storage_failed: Callable[[Log, StorageError], None],
+        run_in_directory: RunInDirectory,
         roll_overdue: Callable[[], None],
         traffic: Traffic,
     ) -> None:
@@ -102,14 +101,13 @@ class LogCleaner:
         self._left_alone = LeftAlone(
             clock, self.counters, file_system, config.log_cleaner_backoff_ms
         )
-        self._checkpoints = CheckpointSaves(logs, file_system, run_blocking)
+        self._checkpoints = CheckpointSaves(logs, file_system, run_in_directory)
         self._results = PassResults(
             logs,
             clock,
             self.counters,
             self._left_alone,
             self._checkpoints,
-            storage_failed=storage_failed,
         )
 
     @property

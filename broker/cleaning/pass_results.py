@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -31,11 +30,7 @@ _READING: Final = frozenset({"read", "open", "look at", "list"})
 
 
 class PassResults:
-    """Takes the end of passes: the checkpoint moves, or the log is left alone.
-
-    Args:
-        storage_failed: told of an error that takes a data directory offline.
-    """
+    """Takes the end of passes: the checkpoint moves, or the log is left alone."""
 
     def __init__(
         self,
@@ -44,15 +39,12 @@ class PassResults:
         counters: CleanerCounters,
         left_alone: LeftAlone,
         checkpoints: CheckpointSaves,
-        *,
-        storage_failed: Callable[[Log, StorageError], None],
     ) -> None:
         self._logs = logs
         self._clock = clock
         self._counters = counters
         self._left_alone = left_alone
         self._checkpoints = checkpoints
-        self._storage_failed = storage_failed
 
     def take(
         self, job: CleaningJob, seconds: float, running: "asyncio.Future[CleaningResult]"
@@ -148,12 +140,11 @@ class PassResults:
                 self._note_storage_error(log, error)
 
     def _note_storage_error(self, log: Log, error: StorageError) -> None:
-        if error.takes_dir_offline and not self._logs.log_dir_of(log).loses_only_a_log(error):
-            self._storage_failed(log, error)
-        elif is_of_reading(error):
+        if is_of_reading(error):
             logger.warning("event=cleaner-read-failed log=%s error=%s", log.topic_partition, error)
         else:
             logger.warning("event=cleaner-write-failed log=%s error=%s", log.topic_partition, error)
+        self._logs.failures.report_harmless(self._logs.log_dir_of(log), error, log)
 
 
 def is_of_reading(error: StorageError) -> bool:

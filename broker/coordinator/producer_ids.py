@@ -77,10 +77,7 @@ class ProducerIds:
             stored = -1 if self._highest_stored is None else await self._highest_stored()
             self._floor = max(self._lowest_safe_id(), stored + 1)
         reserve = partial(services.catalog.reserve_producer_ids, BLOCK_SIZE, self._floor)
-        try:
-            first = await services.workers.changes.run(reserve)
-        finally:
-            services.partitions.take_failures()
+        first = await services.workers.catalog.run(reserve)
         self._next, self._end = first, first + BLOCK_SIZE
 
     def _reserved(self, task: "asyncio.Task[None]") -> None:

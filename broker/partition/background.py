@@ -5,10 +5,11 @@ The loop decides and collects, workers do what blocks, the loop notes the outcom
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from seglog.broker.partition.registry import PartitionRegistry
+from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.runtime.scheduler import (
     DELETE_FILE_TASK,
@@ -20,12 +21,12 @@ from seglog.broker.runtime.scheduler import (
     Scheduler,
     TaskFunction,
 )
-from seglog.broker.runtime.workers import Workers
+from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.storage.deletion_queue import Deletion
 from seglog.broker.storage.disk_reserve import RESERVE_BYTES
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.log_dir import LogDir
-from seglog.broker.storage.log_housekeeping import LogDirJob
+from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.retention_plan import RetentionFinding
 from seglog.config import BrokerConfig
@@ -63,9 +64,11 @@ class BackgroundWork:
         self._logs = logs
         self._housekeeping = logs.housekeeping
         self._partitions = partitions
-        self._workers = workers
+        self._directories = workers.directories
         self._clock = clock
         self._full: dict[LogDir, _Full] = {}
+        self._busy: set[tuple[str, LogDir]] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
     def schedule(self, scheduler: Scheduler, config: BrokerConfig) -> None:
         """Hand every task to the scheduler, under Kafka's names and with Kafka's periods."""
@@ -163,20 +166,34 @@ class BackgroundWork:
                 del self._full[log_dir]
 
     async def delete_files(self) -> None:
-        """The task: remove what is due."""
-        while due := self._housekeeping.take_due_deletions(self._clock.time_ms()):
-            await asyncio.gather(*(self._delete(deletion) for deletion in due))
+        """The task: remove what is due, but nothing more where the last removals still run."""
+        while True:
+            busy = {log_dir for purpose, log_dir in self._busy if purpose == DELETE_FILE_TASK}
+            due = self._housekeeping.take_due_deletions(self._clock.time_ms(), busy)
+            if not due:
+                return
+            by_directory: dict[LogDir, list[Deletion]] = {}
+            for deletion in due:
+                by_directory.setdefault(deletion.log_dir, []).append(deletion)
+            running = [
+                self._begin(DELETE_FILE_TASK, log_dir, self._delete(log_dir, deletions))
+                for log_dir, deletions in by_directory.items()
+            ]
+            if not await self._directories.wait_patiently(running):
+                return
 
-    async def _delete(self, deletion: Deletion) -> None:
-        error: StorageError | None = None
-        try:
-            await self._workers.deletion.run(deletion.run)
-        except StorageError as failure:
-            error = failure
-        self._housekeeping.deletion_done(deletion, error)
+    async def _delete(self, log_dir: LogDir, deletions: Iterable[Deletion]) -> None:
+        pool = self._directories.deletion(log_dir.path)
+        running = [(deletion, pool.run(deletion.run)) for deletion in deletions]
+        for deletion, removed in running:
+            error: StorageError | None = None
+            try:
+                await removed
+            except StorageError as failure:
+                error = failure
+            self._housekeeping.deletion_done(deletion, error)
 
     def _segments_are_gone(self, findings: Iterable[RetentionFinding]) -> None:
-        self._partitions.take_failures()
         for topic, number in {finding.topic_partition for finding in findings}:
             partition = self._partitions.find(topic, number)
             if partition is not None:
@@ -195,26 +212,74 @@ class BackgroundWork:
 
     async def checkpoint_recovery_points(self) -> None:
         """The task: write recovery points that have moved."""
-        await self._run_jobs(self._housekeeping.recovery_point_jobs())
+        await self._run_jobs(
+            RECOVERY_POINT_CHECKPOINT_TASK, self._housekeeping.recovery_point_jobs()
+        )
 
-    async def checkpoint_log_starts(self) -> StorageError | None:
-        """The task: write log start offsets that have moved; all are on disk when this is done.
-
-        Returns the error of a directory that refused.
-        """
-        return await self._run_jobs(self._housekeeping.log_start_jobs())
+    async def checkpoint_log_starts(self) -> None:
+        """The task: write log start offsets that have moved."""
+        await self._run_jobs(LOG_START_OFFSET_CHECKPOINT_TASK, self._housekeeping.log_start_jobs())
 
     async def checkpoint_high_watermarks(self) -> None:
         """The task: write high watermarks that have moved."""
-        await self._run_jobs(self._housekeeping.high_watermark_jobs())
+        await self._run_jobs(
+            HIGH_WATERMARK_CHECKPOINT_TASK, self._housekeeping.high_watermark_jobs()
+        )
 
-    async def _run_jobs(self, jobs: Iterable[LogDirJob]) -> StorageError | None:
-        """Run jobs one at a time, in the pool where nothing else writes checkpoints."""
-        first_error: StorageError | None = None
+    async def store_log_starts(self, wanted: Mapping[Log, int]) -> dict[LogDir, StorageError]:
+        """Have log start offsets on disk that logs are about to get.
+
+        Returns:
+            The errors of directories that refuse.
+        """
+        log_dirs = {self._logs.log_dir_of(log) for log in wanted}
+        with self._housekeeping.wanted_starts(wanted):
+            jobs = [job for job in self._housekeeping.log_start_jobs() if job.log_dir in log_dirs]
+            outcomes = await asyncio.gather(*(self._run_job(job) for job in jobs))
+        return {
+            job.log_dir: error
+            for job, error in zip(jobs, outcomes, strict=True)
+            if error is not None
+        }
+
+    async def _run_jobs(self, purpose: str, jobs: Iterable[LogDirJob]) -> None:
+        """Run jobs in the threads of their directories; not where the last ones still run."""
+        by_directory: dict[LogDir, list[LogDirJob]] = {}
         for job in jobs:
-            try:
-                await self._workers.changes.run(job.run)
-            except StorageError as error:
-                first_error = first_error or error
-                self._partitions.job_failed(job.log_dir, error)
-        return first_error
+            if (purpose, job.log_dir) not in self._busy:
+                by_directory.setdefault(job.log_dir, []).append(job)
+        running = [
+            self._begin(purpose, log_dir, self._run_all(jobs_there))
+            for log_dir, jobs_there in by_directory.items()
+        ]
+        await self._directories.wait_patiently(running)
+
+    def _begin(
+        self, purpose: str, log_dir: LogDir, work: Coroutine[None, None, None]
+    ) -> "asyncio.Task[None]":
+        """Let work in a directory run to its end, however long that hangs."""
+        key = purpose, log_dir
+        self._busy.add(key)
+        task = asyncio.get_running_loop().create_task(work, name=purpose)
+        self._running.add(task)
+
+        def ended(_task: "asyncio.Task[None]") -> None:
+            self._busy.discard(key)
+            self._running.discard(task)
+
+        task.add_done_callback(ended)
+        return task
+
+    async def _run_all(self, jobs: Iterable[LogDirJob]) -> None:
+        for job in jobs:
+            await self._run_job(job)
+
+    async def _run_job(self, job: LogDirJob) -> StorageError | None:
+        try:
+            await self._directories.changes(job.log_dir.path).run(job.run)
+        except StorageError as error:
+            self._logs.failures.report(job.log_dir, error)
+            return error
+        except WorkersStoppedError:
+            return None  # the stop writes all checkpoints
+        return None

@@ -37,20 +37,20 @@ class PartitionServices:
     """What all partitions of a broker share.
 
     Args:
-        sync_pool: threads that sync segments.
+        sync_pool_of: the threads that sync segments in a data directory, by its path.
         counters: of the broker.
         on_storage_failure: told when the disk under a partition fails, or is full.
     """
 
-    __slots__ = ("counters", "on_storage_failure", "sync_pool")
+    __slots__ = ("counters", "on_storage_failure", "sync_pool_of")
 
     def __init__(
         self,
-        sync_pool: WorkerPool,
+        sync_pool_of: Callable[[str], WorkerPool],
         counters: BrokerCounters,
         on_storage_failure: Callable[["Partition", StorageError], None],
     ) -> None:
-        self.sync_pool = sync_pool
+        self.sync_pool_of = sync_pool_of
         self.counters = counters
         self.on_storage_failure = on_storage_failure
 
@@ -103,7 +103,7 @@ class Partition:
         self._services = services
         self._warned_ms = 0
         self._group_commit = GroupCommit(
-            log, services.sync_pool, self._sync_failed, services.counters
+            log, services.sync_pool_of(log_dir.path), self._sync_failed, services.counters
         )
         log.set_high_watermark(replicas.high_watermark(log.offsets.log_end))
 
@@ -285,7 +285,7 @@ class Partition:
         self._group_commit.close(error)
 
     def _check_writable(self, acks: int) -> None:
-        refusal = self.log_dir.refuses_writes
+        refusal = self.log_dir.refusal
         if refusal is not None:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, refusal)
         if acks != Acks.ALL:

@@ -9,8 +9,7 @@ from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.partition import Partition, PartitionServices
 from seglog.broker.partition.replicas import SoleReplica
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import DiskFullError, NoDescriptorError, StorageError
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_manager import LogManager
@@ -28,7 +27,7 @@ class PartitionRegistry:
     Args:
         logs: the logs of the broker, loaded; each becomes a partition.
         counters: of the broker.
-        sync_pool: threads that sync segments.
+        sync_pool_of: the threads that sync segments in a data directory, by its path.
         on_no_directory_left: called when the last data directory has failed; time to stop.
 
     Attributes:
@@ -40,17 +39,19 @@ class PartitionRegistry:
         self,
         logs: LogManager,
         counters: BrokerCounters,
-        sync_pool: WorkerPool,
+        sync_pool_of: Callable[[str], WorkerPool],
         on_no_directory_left: Callable[[StorageError], None],
     ) -> None:
         self.full_directories: set[LogDir] = set()
         self.found_no_room: set[LogDir] = set()
         self._logs = logs
         self._counters = counters
-        self._on_no_directory_left = on_no_directory_left
-        self._services = PartitionServices(sync_pool, counters, self._storage_failed)
+        self._services = PartitionServices(sync_pool_of, counters, self._storage_failed)
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[bytes, str] = {}
+        logs.failures.on_lost = self._lost
+        logs.failures.on_full = self._note_full
+        logs.failures.on_none_left = on_no_directory_left
         self.add(logs.all_logs())
 
     def __len__(self) -> int:
@@ -124,36 +125,19 @@ class PartitionRegistry:
         """What is not well with a data directory, in words that follow its path; None if all is."""
         if log_dir.offline_reason is not None:
             return f"is offline: {log_dir.offline_reason}"
-        if log_dir.refuses_writes is not None:
-            return f"refuses records: {log_dir.refuses_writes}"
+        if log_dir.refusal is not None:
+            return f"refuses records: {log_dir.refusal}"
         return NO_ROOM if log_dir in self.full_directories else None
 
-    def job_failed(self, log_dir: LogDir, error: StorageError) -> None:
-        """Note that a job of housekeeping has failed in a data directory."""
-        self._take_offline(lambda: self._logs.job_failed(log_dir, error))
-
-    def take_failures(self) -> None:
-        """Serve no more what has failed in a worker meanwhile."""
-        self._take_offline(self._logs.take_failures)
-
     def _storage_failed(self, partition: Partition, error: StorageError) -> None:
-        if isinstance(error, NoDescriptorError):
-            return  # which passes, and says nothing about the disk
-        if isinstance(error, DiskFullError):
-            self.full_directories.add(partition.log_dir)
-            self.found_no_room.add(partition.log_dir)
-        elif partition.log_dir.loses_only_a_log(error):
-            self._take_offline(lambda: self._logs.set_log_offline(partition.log, error))
-        elif error.takes_dir_offline:
-            self._take_offline(lambda: self._logs.set_offline(partition.log_dir, error))
+        self._logs.failures.report(partition.log_dir, error, partition.log)
 
-    def _take_offline(self, find_partitions: Callable[[], list[TopicPartition]]) -> None:
-        try:
-            offline = find_partitions()
-        except NoUsableDirectoryError as error:
-            offline = [each.topic_partition for each in self._partitions.values()]
-            self._on_no_directory_left(error)
-        for topic, number in offline:
+    def _note_full(self, log_dir: LogDir) -> None:
+        self.full_directories.add(log_dir)
+        self.found_no_room.add(log_dir)
+
+    def _lost(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic, number in topic_partitions:
             partition = self._partitions.pop((topic, number), None)
             if partition is not None:
                 partition.close(self._missing(TopicPartition(topic, number)))

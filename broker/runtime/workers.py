@@ -10,6 +10,7 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -50,7 +51,7 @@ class WorkerPool:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._workers: list[threading.Thread] = []
         self._started = 0
-        self._unfinished: set[asyncio.Future[Any]] = set()
+        self._unfinished: dict[asyncio.Future[Any], float] = {}
         self._stopping = False
 
     @property
@@ -70,14 +71,19 @@ class WorkerPool:
         if self._stopping:
             raise WorkersStoppedError(f"worker pool {self.name!r} is stopped")
         future: asyncio.Future[ResultT] = self._loop.create_future()
-        self._unfinished.add(future)
-        future.add_done_callback(self._unfinished.discard)
+        self._unfinished[future] = time.monotonic()
+        future.add_done_callback(self._finished)
         self._jobs.put((job, future))
         # One idle thread may be woken by several jobs that came in the same moment, hence a thread
         # for every unfinished job up to the limit.
         if self._started < min(self.threads, len(self._unfinished)):
             self._start_worker()
         return future
+
+    def busy_seconds(self) -> float:
+        """How long the oldest job has been there that is not done; 0 if there is none."""
+        since = next(iter(self._unfinished.values()), None)
+        return 0.0 if since is None else time.monotonic() - since
 
     async def idle(self) -> None:
         """Wait until nothing runs or waits for a thread."""
@@ -115,6 +121,9 @@ class WorkerPool:
             for worker in self._workers:
                 worker.join(timeout=1.0)
         return in_time
+
+    def _finished(self, future: "asyncio.Future[Any]") -> None:
+        self._unfinished.pop(future, None)
 
     def _start_worker(self) -> None:
         self._started += 1
@@ -166,6 +175,19 @@ def _resolve(future: "asyncio.Future[Any]", result: object, error: BaseException
         future.set_exception(error)
 
 
+def on_loop(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:
+    """What runs a function on the thread of the running loop: at once there, soon from others."""
+    owner = threading.get_ident()
+
+    def run(function: Callable[[], None]) -> None:
+        if threading.get_ident() == owner:
+            function()
+        else:
+            loop.call_soon_threadsafe(function)
+
+    return run
+
+
 def run_parallel(
     jobs: Sequence[Callable[[], ResultT]], *, threads: int, name: str = "recovery"
 ) -> list[ResultT]:
@@ -204,49 +226,3 @@ def run_parallel(
         if error is not None:
             raise error
     return [result for result, _ in outcomes]
-
-
-class Workers:
-    """The pools of a broker, one a purpose, so that a slow deletion never delays a sync.
-
-    Attributes:
-        sync: flushes of segments, group commits.
-        changes: one thread for what must happen one at a time: the topic catalog, making and
-            renaming the folders of topics, checkpoints.
-        reads: fetches of data that is no longer in memory.
-        background: anything else that blocks for a while.
-        deletion: unlinking the files of segments and topics.
-        validation: decompressing and checking large batches.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        sync_threads: int = 4,
-        read_threads: int = 4,
-        background_threads: int = 2,
-        validation_threads: int = 2,
-    ) -> None:
-        self.sync = WorkerPool("sync", sync_threads, loop)
-        self.changes = WorkerPool("changes", 1, loop)
-        self.reads = WorkerPool("reads", read_threads, loop)
-        self.background = WorkerPool("background", background_threads, loop)
-        self.deletion = WorkerPool("delete-file", 1, loop)
-        self.validation = WorkerPool("validation", validation_threads, loop)
-
-    @property
-    def pools(self) -> tuple[WorkerPool, ...]:
-        """All pools."""
-        return (
-            self.validation,
-            self.sync,
-            self.changes,
-            self.reads,
-            self.background,
-            self.deletion,
-        )
-
-    async def stop(self, deadline_seconds: float) -> bool:
-        """Stop all pools side by side; False if any of them had to be given up."""
-        return all(await asyncio.gather(*(pool.stop(deadline_seconds) for pool in self.pools)))

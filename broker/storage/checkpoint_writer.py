@@ -11,7 +11,7 @@ is done the disk has what the job was made for, or something newer.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
@@ -54,6 +54,12 @@ class CheckpointWriter:
         with self._lock:
             self._newest = {} if offsets is None else offsets
             self._written = offsets
+
+    def may_know(self, topic_partitions: Collection[TopicPartition]) -> bool:
+        """Whether the file on disk may have an entry for one of some partitions."""
+        with self._lock:
+            written = self._written
+        return written is None or any(each in written for each in topic_partitions)
 
     def _write(self) -> None:
         with self._turn:

@@ -3,7 +3,7 @@
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -63,6 +63,11 @@ class DataDirectories:
     def online(self) -> list[LogDir]:
         """Those in use."""
         return [log_dir for log_dir in self._all if log_dir.is_online]
+
+    @property
+    def writable(self) -> list[LogDir]:
+        """Those in use that take changes."""
+        return [log_dir for log_dir in self._all if log_dir.is_writable_now]
 
     @property
     def are_all_online(self) -> bool:
@@ -131,32 +136,32 @@ class DataDirectories:
         self.check_any_online()
         return identity
 
-    def candidates(self, partition_counts: dict[str, int]) -> list[LogDir]:
-        """Where a new partition may go, best first: the directory that holds the fewest.
+    def candidates(self, avoid: Collection[LogDir] = ()) -> list[LogDir]:
+        """Where new partitions may go.
 
-        One that takes no records for now, because the disk guard says so, comes last.
+        Those that take no records for now, because the disk guard says so, and those to avoid are
+        left out while there are others.
 
         Args:
-            partition_counts: how many partitions each directory has, by path.
+            avoid: directories that hang, or have just refused.
 
         Raises:
-            NoUsableDirectoryError: every directory is offline or cordoned.
+            NoUsableDirectoryError: every directory is offline, read-only or cordoned.
         """
         cordoned = self._config.cordoned_log_dirs
         candidates = [
             log_dir
-            for log_dir in self.online
+            for log_dir in self.writable
             if log_dir.path not in cordoned and _EVERY_DIRECTORY not in cordoned
         ]
         if not candidates:
             raise NoUsableDirectoryError(
                 "no data directory takes a new partition: each of "
-                f"{', '.join(self._config.log_dirs)} is offline or in cordoned.log.dirs"
+                f"{', '.join(self._config.log_dirs)} is offline, read-only or in cordoned.log.dirs"
             )
-        return sorted(
-            candidates,
-            key=lambda each: (each.refuses_writes is not None, partition_counts.get(each.path, 0)),
-        )
+        open_ones = [each for each in candidates if each.refuses_writes is None]
+        good = [each for each in open_ones or candidates if each not in avoid]
+        return good or open_ones or candidates
 
     def attempt(self, log_dir: LogDir, action: Callable[[], ResultT]) -> ResultT | None:
         """Do something with a directory; None, and the directory offline, if its disk refuses.

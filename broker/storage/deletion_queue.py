@@ -7,7 +7,7 @@ itself blocks and is done by a worker.
 
 import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -57,16 +57,24 @@ class DeletionQueue:
         log_dir.bytes_pending_deletion += size_bytes
         heapq.heappush(self._waiting, Deletion(due_ms, self._count, log_dir, what, size_bytes, run))
 
-    def take_due(self, now_ms: int) -> list[Deletion]:
-        """Take removals that are due, some at a time; each is run and then reported by ``done``."""
+    def take_due(self, now_ms: int, busy: Collection[LogDir] = frozenset()) -> list[Deletion]:
+        """Take removals that are due, some at a time; each is run and then reported by ``done``.
+
+        Args:
+            busy: directories whose removals wait.
+        """
         if now_ms < self._seen_ms:
             # The clock was set back. Nothing may keep the disk full for as long as that.
             for deletion in self._waiting:
                 deletion.due_ms -= self._seen_ms - now_ms
         self._seen_ms = now_ms
         due: list[Deletion] = []
+        passed_over: list[Deletion] = []
         while self._waiting and self._waiting[0].due_ms <= now_ms and len(due) < _BATCH_MAX:
-            due.append(heapq.heappop(self._waiting))
+            deletion = heapq.heappop(self._waiting)
+            (passed_over if deletion.log_dir in busy else due).append(deletion)
+        for deletion in passed_over:
+            heapq.heappush(self._waiting, deletion)
         return due
 
     def hurry(self, log_dir: LogDir, now_ms: int) -> None:

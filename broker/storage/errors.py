@@ -6,6 +6,7 @@ Every error carries the wire code that a client is answered with and the values 
     +-- FileError                   the operating system refused an operation; takes the dir offline
     |   +-- MissingFileError        a file or directory that should exist does not
     |   +-- AccessDeniedError       it is not ours to read or write, or may not be changed
+    |   +-- ReadOnlyError           the whole file system takes no changes (any more)
     |   +-- OddFileError            it is no ordinary file: a link to itself, a folder, a device
     |   +-- ClosedFileError         its owner has let go of it; says nothing about the disk
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
@@ -68,6 +69,10 @@ class MissingFileError(FileError):
 
 class AccessDeniedError(FileError):
     """A file or directory belongs to somebody else, or must not be changed (an immutable file)."""
+
+
+class ReadOnlyError(FileError):
+    """The file system is mounted read-only, perhaps by the kernel after an error."""
 
 
 class OddFileError(FileError):
@@ -237,6 +242,8 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
         return NameTooLongError(operation, path, reason)
     if error.errno in _NOT_ALLOWED:
         return AccessDeniedError(operation, path, reason)
+    if error.errno == errno.EROFS:
+        return ReadOnlyError(operation, path, reason)
     if error.errno in _ODD:
         return OddFileError(operation, path, reason)
     if error.errno == errno.ENOENT:

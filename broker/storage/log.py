@@ -222,12 +222,16 @@ class Log:
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the high watermark or below -1.
         """
+        self._raise_log_start(self.log_start_for(offset))
+        return self.offsets.log_start
+
+    def log_start_for(self, offset: int) -> int:
+        """The log start that ``delete_records_before`` would give; raises what that does."""
         offsets = self.offsets
         target = offsets.high_watermark if offset == -1 else offset
         if target < 0 or target > offsets.high_watermark:
             raise OffsetOutOfRangeError(offset, offsets.log_start, offsets.high_watermark)
-        self._raise_log_start(target)
-        return offsets.log_start
+        return max(target, offsets.log_start)
 
     def _raise_log_start(self, offset: int) -> None:
         if not self.offsets.advance_log_start(offset):

@@ -6,9 +6,9 @@ recovery, the identity of the other directories), with a line in the log that na
 
 import json
 import logging
-import os.path
+import os
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
@@ -37,6 +37,16 @@ logger = logging.getLogger(__name__)
 _MARKER: Final = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode()
 
 
+class LogDirJob(NamedTuple):
+    """Something for a worker to do in a data directory; it raises ``StorageError``.
+
+    Whoever runs it reports an error (``StorageFailures.report``).
+    """
+
+    log_dir: "LogDir"
+    run: Callable[[], None]
+
+
 class LogDir:
     """One data directory.
 
@@ -45,6 +55,7 @@ class LogDir:
         stopped_cleanly: whether the last broker on it wrote the clean-shutdown marker.
         refuses_writes: why appends are refused for now, although the directory works (disk guard);
             None while they are accepted.
+        read_only_reason: why nothing is written any more, while reading goes on; None before that.
         offline_reason: why the directory is not used any more; None while it is.
         bytes_pending_deletion: bytes of files that are renamed but not removed yet.
     """
@@ -53,6 +64,7 @@ class LogDir:
         self.path = path
         self.stopped_cleanly = False
         self.refuses_writes: str | None = None
+        self.read_only_reason: str | None = None
         self.offline_reason: str | None = None
         self.bytes_pending_deletion = 0
         self.recovery_points = CheckpointWriter(file_system, self._file(RECOVERY_POINT_CHECKPOINT))
@@ -76,6 +88,20 @@ class LogDir:
         """Whether a write of a checkpoint has begun and has not ended."""
         writers = (self.recovery_points, self.log_starts, self.high_watermarks)
         return any(writer.is_writing for writer in writers)
+
+    @property
+    def is_writable_now(self) -> bool:
+        """Whether it is in use and takes changes."""
+        return self.offline_reason is None and self.read_only_reason is None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why records are refused, if they are, although the directory is read."""
+        return self.read_only_reason or self.refuses_writes
+
+    def is_writable(self) -> bool:
+        """Whether this process may make files in the directory; asks the system."""
+        return os.access(self.path, os.W_OK | os.X_OK)
 
     def is_there(self) -> bool:
         """Whether the folder has not been removed, or its disk unmounted, under our hands."""
@@ -129,6 +155,15 @@ class LogDir:
         if self.offline_reason is None:
             self.offline_reason = str(error)
             logger.error("event=log-dir-offline directory=%s reason=%r", self.path, str(error))
+
+    def set_read_only(self, error: Exception) -> None:
+        """Write to the directory no more, until a restart; what is in it stays readable."""
+        if self.read_only_reason is None:
+            self.read_only_reason = (
+                f"data directory {self.path} cannot be written to: {error}; let user id "
+                f"{os.getuid()} write there again, then restart the broker"
+            )
+            logger.error("event=log-dir-read-only directory=%s reason=%r", self.path, str(error))
 
     def read_identity(self) -> MetaProperties | None:
         """Its ``meta.properties``; None if there is none or it is damaged, and may be replaced.

@@ -3,12 +3,13 @@
 The owner of the logs calls these methods; what blocks comes back as jobs for a worker.
 """
 
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 
+from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
@@ -17,30 +18,22 @@ from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.log_registry import LogRegistry
 from seglog.broker.storage.retention_plan import RetentionFinding, RetentionPlan
 from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.storage_failures import StorageFailures
 from seglog.config import BrokerConfig
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 
-class LogDirJob(NamedTuple):
-    """Something for a worker to do in a data directory; it raises ``StorageError``.
-
-    Whoever runs it tells the log manager of an error (``LogManager.job_failed``).
-    """
-
-    log_dir: LogDir
-    run: Callable[[], None]
-
-
 class LogHousekeeping:
     """Housekeeping over all logs of a broker.
 
     Args:
+        failures: told what the disks refuse.
         free_bytes_of: free space of a directory's file system, by path.
 
     Attributes:
@@ -55,6 +48,7 @@ class LogHousekeeping:
         directories: DataDirectories,
         registry: LogRegistry,
         deletions: DeletionQueue,
+        failures: StorageFailures,
         config: BrokerConfig,
         free_bytes_of: Callable[[str], int],
     ) -> None:
@@ -67,16 +61,12 @@ class LogHousekeeping:
         self._deletions = deletions
         self._config = config
         self._free_bytes_of = free_bytes_of
-        self._failures: list[tuple[LogDir, StorageError]] = []
+        self._failures = failures
+        self._wanted_starts: dict[Log, list[int]] = {}
 
     def update_config(self, config: BrokerConfig) -> None:
         """Take other settings from now on."""
         self._config = config
-
-    def take_failures(self) -> list[tuple[LogDir, StorageError]]:
-        """Directories that failed since the last call, with the error."""
-        failures, self._failures = self._failures, []
-        return failures
 
     @property
     def held_by_future(self) -> list[TopicPartition]:
@@ -105,7 +95,7 @@ class LogHousekeeping:
             if limit_bytes >= 0:
                 plan.add_total_limit(logs, limit_bytes)
         if only is None and is_guarded(self._config):
-            for log_dir in self._directories.online:
+            for log_dir in self._directories.writable:
                 self._plan_guard(plan, log_dir, now_ms, dry_run=dry_run)
         return plan.findings() if dry_run else self._carry_out(plan, now_ms)
 
@@ -126,7 +116,7 @@ class LogHousekeeping:
                 log_dir.refuses_writes = None
             return []
         plan = RetentionPlan(now_ms)
-        for log_dir in self._directories.online:
+        for log_dir in self._directories.writable:
             self._plan_guard(plan, log_dir, now_ms, dry_run=False)
         return self._carry_out(plan, now_ms)
 
@@ -154,9 +144,15 @@ class LogHousekeeping:
                 segment.delete_files,
             )
 
-    def take_due_deletions(self, now_ms: int) -> list[Deletion]:
-        """Removals that are due: run each in a worker, then call ``deletion_done``."""
-        return self._deletions.take_due(now_ms)
+    def take_due_deletions(
+        self, now_ms: int, busy: Collection[LogDir] = frozenset()
+    ) -> list[Deletion]:
+        """Removals that are due: run each in a worker, then call ``deletion_done``.
+
+        Args:
+            busy: directories that get no more, because they have not done the last ones.
+        """
+        return self._deletions.take_due(now_ms, busy)
 
     def free_bytes(self, log_dir: LogDir) -> int:
         """What may still be written in a directory; 0 if its disk does not say."""
@@ -181,7 +177,7 @@ class LogHousekeeping:
         try:
             free_bytes = self._free_bytes_of(log_dir.path)
         except StorageError as error:
-            self._failures.append((log_dir, error))
+            self._failures.report(log_dir, error)
             return
         usage = DirectoryUsage(
             sum(log.segment_bytes_total for log in logs),
@@ -216,7 +212,7 @@ class LogHousekeeping:
             self._retention_failed(log, error)
         for log, planned in plan.by_log.items():
             log_dir = self._directories.find(parent_directory(log.directory))
-            if not log_dir.is_online:
+            if not log_dir.is_writable_now:
                 continue
             try:
                 removed = log.delete_segments([each.segment for each in planned], now_ms)
@@ -244,9 +240,8 @@ class LogHousekeeping:
 
     def _retention_failed(self, log: Log, error: StorageError) -> None:
         log_dir = self._directories.find(parent_directory(log.directory))
-        if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
-            self._failures.append((log_dir, error))
         logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
+        self._failures.report_harmless(log_dir, error, log)
 
     # ---- flushing and checkpoints
 
@@ -254,69 +249,104 @@ class LogHousekeeping:
         """The logs whose records have waited for ``flush.ms``."""
         return [log for log in self._registry.all() if log.is_flush_due(now_ms)]
 
-    def checkpoint_jobs(self) -> list[LogDirJob]:
-        """Write all checkpoints that have changed."""
-        return [
-            *self._recovery_points(),
-            *self.log_start_jobs(),
-            *self.high_watermark_jobs(),
-        ]
+    def checkpoint_jobs(self, only: LogDir | None = None) -> list[LogDirJob]:
+        """Write all checkpoints that have changed, in all directories or in one."""
+        directories = self._directories.writable if only is None else [only]
+        jobs = []
+        for log_dir in directories:
+            for writer, offsets_in in self._checkpoints_of(log_dir):
+                jobs += _jobs_in(log_dir, writer.job(offsets_in(log_dir)))
+        return jobs
+
+    def stale_checkpoints(
+        self, log_dir: LogDir, topic_partitions: Collection[TopicPartition]
+    ) -> list[Callable[[], None]]:
+        """Write the checkpoints that may say something of partitions that are about to be made.
+
+        A topic of the same name was deleted: its offsets must not be taken for those of the new
+        one after a crash.
+        """
+        jobs: list[LogDirJob] = []
+        for writer, offsets_in in self._checkpoints_of(log_dir):
+            if writer.may_know(topic_partitions):
+                jobs += _jobs_in(log_dir, writer.job(offsets_in(log_dir)))
+        return [job.run for job in jobs]
 
     def recovery_point_jobs(self) -> list[LogDirJob]:
         """Write the recovery points that have moved, and make reserves anew that were given up."""
-        reserves = [
-            _job_in(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
-            for log_dir in self._directories.online
-        ]
-        return [*self._recovery_points(), *reserves]
-
-    def _recovery_points(self) -> list[LogDirJob]:
-        return self._jobs(
-            lambda log_dir: log_dir.recovery_points.job(
-                {log.topic_partition: log.offsets.recovery_point for log in self._logs_in(log_dir)}
+        jobs = []
+        for log_dir in self._directories.writable:
+            jobs += _jobs_in(
+                log_dir, log_dir.recovery_points.job(self._recovery_points_in(log_dir))
             )
-        )
+            jobs += _jobs_in(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
+        return jobs
 
     def log_start_jobs(self) -> list[LogDirJob]:
         """Write the log start offsets that have moved and lie within a segment."""
-        return self._jobs(lambda log_dir: log_dir.log_starts.job(self._log_starts_in(log_dir)))
+        jobs = []
+        for log_dir in self._directories.writable:
+            jobs += _jobs_in(log_dir, log_dir.log_starts.job(self._log_starts_in(log_dir)))
+        return jobs
 
     def high_watermark_jobs(self) -> list[LogDirJob]:
         """Write the high watermarks that have moved."""
-        return self._jobs(
-            lambda log_dir: log_dir.high_watermarks.job(
-                {log.topic_partition: log.offsets.high_watermark for log in self._logs_in(log_dir)}
-            )
-        )
-
-    def make_room_to_stop(self) -> None:
-        """Give up the reserve of directories that are full, so that the logs can be closed."""
-        for log_dir in self._directories.online:
-            try:
-                if self._free_bytes_of(log_dir.path) < RESERVE_BYTES:
-                    give_up_reserve(self._file_system, log_dir.path)
-            except StorageError as error:
-                logger.warning("event=stop-incomplete directory=%s error=%s", log_dir.path, error)
-
-    def _jobs(self, job_of: Callable[[LogDir], Callable[[], None] | None]) -> list[LogDirJob]:
         jobs = []
-        for log_dir in self._directories.online:
-            job = job_of(log_dir)
-            if job is not None:
-                jobs.append(_job_in(log_dir, job))
+        for log_dir in self._directories.writable:
+            jobs += _jobs_in(
+                log_dir, log_dir.high_watermarks.job(self._high_watermarks_in(log_dir))
+            )
         return jobs
+
+    def make_room_to_stop(self, log_dir: LogDir) -> None:
+        """Give up the reserve of a directory that is full, so that its logs can be closed."""
+        try:
+            if self._free_bytes_of(log_dir.path) < RESERVE_BYTES:
+                give_up_reserve(self._file_system, log_dir.path)
+        except StorageError as error:
+            logger.warning("event=stop-incomplete directory=%s error=%s", log_dir.path, error)
+
+    def _checkpoints_of(
+        self, log_dir: LogDir
+    ) -> list[tuple[CheckpointWriter, Callable[[LogDir], Offsets]]]:
+        return [
+            (log_dir.recovery_points, self._recovery_points_in),
+            (log_dir.log_starts, self._log_starts_in),
+            (log_dir.high_watermarks, self._high_watermarks_in),
+        ]
+
+    def _recovery_points_in(self, log_dir: LogDir) -> Offsets:
+        return {log.topic_partition: log.offsets.recovery_point for log in self._logs_in(log_dir)}
+
+    def _high_watermarks_in(self, log_dir: LogDir) -> Offsets:
+        return {log.topic_partition: log.offsets.high_watermark for log in self._logs_in(log_dir)}
 
     def _logs_in(self, log_dir: LogDir) -> Collection[Log]:
         return self._registry.of_directory(log_dir)
 
-    def _log_starts_in(self, log_dir: LogDir) -> dict[TopicPartition, int]:
-        starts = {}
+    @contextlib.contextmanager
+    def wanted_starts(self, wanted: Mapping[Log, int]) -> Iterator[None]:
+        """Let checkpoints say of logs what they are about to be cut to, while they are written."""
+        for log, start in wanted.items():
+            self._wanted_starts.setdefault(log, []).append(start)
+        try:
+            yield
+        finally:
+            for log, start in wanted.items():
+                self._wanted_starts[log].remove(start)
+                if not self._wanted_starts[log]:
+                    del self._wanted_starts[log]
+
+    def _log_starts_in(self, log_dir: LogDir) -> Offsets:
+        starts: dict[TopicPartition, int] = {}
         for log in self._logs_in(log_dir):
             first = log.segments.first
-            if first is not None and log.offsets.log_start > first.base_offset:
-                starts[log.topic_partition] = log.offsets.log_start
+            start = max(log.offsets.log_start, *self._wanted_starts.get(log, (0,)))
+            if first is not None and start > first.base_offset:
+                starts[log.topic_partition] = start
         return starts
 
 
-def _job_in(log_dir: LogDir, write: Callable[[], None]) -> LogDirJob:
-    return LogDirJob(log_dir, partial(log_dir.run_inside, write))
+def _jobs_in(log_dir: LogDir, write: Callable[[], None] | None) -> list[LogDirJob]:
+    """A job that writes files which are made anew; none if there is nothing to write."""
+    return [] if write is None else [LogDirJob(log_dir, partial(log_dir.run_inside, write))]

@@ -22,13 +22,15 @@ from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import META_PROPERTIES, parent_directory
 from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_dir import LogDir, remove_directory_tree
+from seglog.broker.storage.log_dir import LogDir, LogDirJob, remove_directory_tree
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
 from seglog.broker.storage.log_registry import LogRegistry
-from seglog.broker.storage.log_shutdown import close_logs
+from seglog.broker.storage.log_shutdown import close_directory
 from seglog.broker.storage.log_startup import LogStartup
 from seglog.broker.storage.parallel import RunParallel
 from seglog.broker.storage.partition_folders import NewPartitions, PartitionFolders
+from seglog.broker.storage.partition_making import PartitionMaking
+from seglog.broker.storage.storage_failures import StorageFailures
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.broker.storage.topic_deletion import TopicDeletion
 from seglog.config import BrokerConfig, ConfigError, LogConfig
@@ -47,6 +49,7 @@ class LogManager:
 
     Attributes:
         housekeeping: retention, disk guard, deletions, flushes and checkpoints over all logs.
+        failures: what follows from an error of a disk.
         cluster_id: as the data directories have it, once they are open.
         node_id: the same of the node.
     """
@@ -63,19 +66,19 @@ class LogManager:
         self._config = config
         self._file_system = file_system
         self._directories = DataDirectories(file_system, config)
-        self._folders = PartitionFolders(file_system, self._directories)
+        self._folders = PartitionFolders(file_system)
         self._registry = LogRegistry()
         self._deletions = DeletionQueue()
-        self._partition_counts: dict[str, int] = {}
+        self.failures = StorageFailures(self._directories, self._registry, self._deletions)
         self._catalog: TopicCatalog | None = None
         self._startup = LogStartup(file_system, self._directories, self._folders)
-        self._damaged: set[LogDir] = set()
         self._is_loaded = False
         self.housekeeping = LogHousekeeping(
             file_system,
             self._directories,
             self._registry,
             self._deletions,
+            self.failures,
             config,
             free_bytes_of,
         )
@@ -97,7 +100,12 @@ class LogManager:
             self._directories.unlock()
             raise
         self.cluster_id, self.node_id = identity.cluster_id, identity.node_id
-        return self._catalog
+        catalog = self._catalog
+        catalog.report = lambda path, error: self.failures.report(
+            self._directories.find(path), error
+        )
+        self.failures.on_unwritable = lambda log_dir: catalog.leave_out(log_dir.path)
+        return catalog
 
     def load(
         self, run_parallel: RunParallel, now_ms: int, config: BrokerConfig | None = None
@@ -125,18 +133,13 @@ class LogManager:
             if loaded.log is not None:
                 self._registry.add(loaded.log)
             elif loaded.error is not None:
-                self._damaged.add(loaded.log_dir)
-                self._registry.set_offline([loaded.topic_partition], str(loaded.error))
-                error, log_dir = loaded.error, loaded.log_dir
-                if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
-                    log_dir.set_offline(error)
+                self.failures.load_failed(loaded.log_dir, loaded.topic_partition, loaded.error)
         for log_dir, path in self._startup.leftovers:
             self._queue_folder(log_dir, path, now_ms)
         for log_dir in self._directories.all:
             if not log_dir.is_online:
-                self._move_offline(log_dir)
+                self.failures.move_offline(log_dir)
         self._directories.check_any_online()
-        self._partition_counts = self._registry.counts_by_directory()
         self._make_missing(self._catalog, now_ms)
         self._is_loaded = True
 
@@ -149,19 +152,37 @@ class LogManager:
         """
         try:
             if clean:
-                close_logs(
-                    self._directories,
-                    self._registry,
-                    self.housekeeping,
-                    run_parallel,
-                    damaged=self._damaged,
-                    is_loaded=self._is_loaded,
-                )
+                run_parallel([job.run for job in self.closing_jobs(run_parallel)])
             else:
                 for log in self._registry.all():
                     log.abandon()
         finally:
-            self._directories.unlock()
+            self.unlock()
+
+    def closing_jobs(self, run_parallel: RunParallel) -> list[LogDirJob]:
+        """An orderly stop, a job for each directory: a disk that hangs keeps no other one from it.
+
+        Nothing else uses the logs any more. The jobs raise no ``StorageError``; ``unlock`` follows.
+        """
+        return [
+            LogDirJob(
+                log_dir,
+                partial(
+                    close_directory,
+                    log_dir,
+                    list(self._registry.of_directory(log_dir)),
+                    self.housekeeping,
+                    run_parallel,
+                    may_be_marked=log_dir not in self.failures.damaged
+                    and (self._is_loaded or log_dir.stopped_cleanly),
+                ),
+            )
+            for log_dir in self._directories.writable
+        ]
+
+    def unlock(self) -> None:
+        """Let other brokers have the directories, after their closing jobs."""
+        self._directories.unlock()
 
     # ---- what there is
 
@@ -205,6 +226,28 @@ class LogManager:
         self.add_logs([log])
         return log
 
+    def begin_make(
+        self,
+        topic_partitions: Sequence[TopicPartition],
+        config: LogConfig,
+        topic_id: bytes,
+        now_ms: int,
+    ) -> PartitionMaking:
+        """New partitions, each to be made in the directory that holds the fewest.
+
+        ``add_logs`` serves the result.
+        """
+        expiration_ms = self._config.producer_id_expiration_ms
+        return PartitionMaking(
+            self._folders,
+            self._directories,
+            topic_partitions,
+            NewPartitions(config, topic_id, expiration_ms, now_ms),
+            self._registry.counts_by_directory(),
+            self.failures.report,
+            self.housekeeping.stale_checkpoints,
+        )
+
     def make_logs(
         self,
         topic_partitions: Sequence[TopicPartition],
@@ -212,51 +255,78 @@ class LogManager:
         topic_id: bytes,
         now_ms: int,
     ) -> list[Log]:
-        """Make new partitions, all or none, each in the directory that holds the fewest.
-
-        Blocks, so it may be called from a worker, by one at a time; ``add_logs`` serves the result.
+        """The same in one go; blocks.
 
         Raises:
             DiskFullError: there is no room in any directory.
             StorageError: no directory takes them, or the last one failed.
         """
-        expiration_ms = self._config.producer_id_expiration_ms
-        new = NewPartitions(config, topic_id, expiration_ms, now_ms)
-        return self._folders.make(topic_partitions, new, self._partition_counts)
+        making = self.begin_make(topic_partitions, config, topic_id, now_ms)
+        jobs = making.begin()
+        while jobs:
+            for job in jobs:
+                job.run()
+            jobs = making.next()
+        try:
+            return making.finish()
+        except StorageError:
+            for job in making.undo():
+                job.run()
+            raise
 
     def add_logs(self, logs: Iterable[Log]) -> None:
         """Serve logs that were made."""
         for log in logs:
             self._registry.add(log)
 
-    def delete_topic(self, topic: str, now_ms: int) -> None:
-        """Serve a topic no more and have its folders removed after ``file.delete.delay.ms``."""
-        deletion = self.begin_delete(topic)
-        deletion.run()
-        self.finish_delete(deletion, now_ms)
+    def delete_topic(self, topic: str, now_ms: int) -> bool:
+        """Serve a topic no more and have its folders removed after ``file.delete.delay.ms``.
 
-    def begin_delete(self, topic: str) -> TopicDeletion:
-        """Serve a topic no more; ``run`` of what is returned blocks, ``finish_delete`` follows."""
+        Blocks; whether the new names of its folders are on disk.
+        """
+        is_synced = True
+        for deletion in self.begin_delete(topic):
+            deletion.run()
+            self.finish_delete(deletion, now_ms)
+            is_synced &= deletion.sync()
+        return is_synced
+
+    def begin_delete(self, topic: str) -> list[TopicDeletion]:
+        """Serve a topic no more; what remains to be done, for each directory.
+
+        Of each ``run`` blocks, ``finish_delete`` follows, and ``sync`` some time later.
+        """
         logs = self._registry.of_topic(topic)
         for log in logs:
             self._registry.remove(log)
-            self._partition_counts[parent_directory(log.directory)] -= 1
         offline = self._registry.forget_offline(topic)
-        # What checkpoints say of these logs must not be taken for new ones of the same name.
-        return TopicDeletion(logs, offline, self._folders, self.housekeeping.checkpoint_jobs())
+        by_directory: dict[LogDir, list[Log]] = {}
+        for log in logs:
+            by_directory.setdefault(self.log_dir_of(log), []).append(log)
+        return [
+            TopicDeletion(
+                log_dir,
+                by_directory.get(log_dir, ()),
+                offline,
+                self._folders,
+                self.failures.report,
+            )
+            for log_dir in self._directories.online
+            if offline or log_dir in by_directory
+        ]
 
     def finish_delete(self, deletion: TopicDeletion, now_ms: int) -> None:
         """Queue the renamed folders of a deleted topic for their removal."""
         for log in deletion.renamed:
             self._deletions.add(
                 now_ms + log.config.file_delete_delay_ms,
-                self.log_dir_of(log),
+                deletion.log_dir,
                 log.directory,
                 log.segment_bytes_total,
                 partial(remove_directory_tree, self._file_system, log.directory),
             )
-        for log_dir, path in deletion.renamed_folders:
-            self._queue_folder(log_dir, path, now_ms)
+        for path in deletion.renamed_folders:
+            self._queue_folder(deletion.log_dir, path, now_ms)
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         """Put new settings of a topic into force (MGR-5)."""
@@ -271,70 +341,6 @@ class LogManager:
         self.housekeeping.update_config(config)
         for topic in catalog.topics():
             self.update_topic_config(topic.name, config.log_config(topic.configs))
-
-    # ---- failures
-
-    def set_offline(self, log_dir: LogDir, error: Exception) -> list[TopicPartition]:
-        """Use a directory no more because its disk has failed; returns its partitions (MGR-6).
-
-        Raises:
-            NoUsableDirectoryError: it was the last one; the broker has to stop.
-        """
-        log_dir.set_offline(error)
-        partitions = self._move_offline(log_dir)
-        self._directories.check_any_online()
-        return partitions
-
-    def set_log_offline(self, log: Log, error: StorageError) -> list[TopicPartition]:
-        """Serve one log no more, of which somebody has removed files; the others go on."""
-        logger.error("event=log-offline log=%s reason=%r", log.topic_partition, str(error))
-        self._registry.remove(log)
-        self._partition_counts[parent_directory(log.directory)] -= 1
-        log.abandon()
-        self._damaged.add(self.log_dir_of(log))
-        self._registry.set_offline([log.topic_partition], str(error))
-        return [log.topic_partition]
-
-    def job_failed(self, log_dir: LogDir, error: StorageError) -> list[TopicPartition]:
-        """Note that a job in a directory has failed; returns the partitions that go offline.
-
-        Raises:
-            NoUsableDirectoryError: no directory is left.
-        """
-        if error.takes_dir_offline:
-            return self.set_offline(log_dir, error)
-        logger.warning("event=housekeeping-failed directory=%s error=%s", log_dir.path, error)
-        return []
-
-    def take_failures(self) -> list[TopicPartition]:
-        """Take directories offline that failed where nobody could do so; returns their partitions.
-
-        To be called after changes of the catalog, of topics, and after housekeeping.
-
-        Raises:
-            NoUsableDirectoryError: no directory is left.
-        """
-        failures = [*self._folders.failures, *self.housekeeping.take_failures()]
-        self._folders.failures.clear()
-        if self._catalog is not None:
-            failures += [(self._directories.find(p), e) for p, e in self._catalog.failures]
-            self._catalog.failures.clear()
-        partitions: list[TopicPartition] = []
-        for log_dir, error in failures:
-            partitions += self.set_offline(log_dir, error)
-        return partitions
-
-    def _move_offline(self, log_dir: LogDir) -> list[TopicPartition]:
-        logs = list(self._registry.of_directory(log_dir))
-        for log in logs:
-            self._registry.remove(log)
-            log.abandon()
-        partitions = [log.topic_partition for log in logs]
-        self._registry.set_offline(partitions, f"log directory {log_dir.path} is offline")
-        self._deletions.forget(log_dir)
-        if self._catalog is not None:
-            self._catalog.leave_out(log_dir.path)
-        return partitions
 
     def _make_missing(self, catalog: TopicCatalog, now_ms: int) -> None:
         """Make what a crash has kept from being made; unless it may be in an offline directory."""

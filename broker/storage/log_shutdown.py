@@ -6,74 +6,58 @@ not ended, because its disk hangs, counts as gone wrong: it may fail when nobody
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
-from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
-from seglog.broker.storage.log_registry import LogRegistry
 from seglog.broker.storage.parallel import RunParallel
 
 logger = logging.getLogger(__name__)
 
 
-class _Closed(NamedTuple):
-    path: str
-    is_complete: bool
-
-
-def close_logs(
-    directories: DataDirectories,
-    registry: LogRegistry,
+def close_directory(
+    log_dir: LogDir,
+    logs: Sequence[Log],
     housekeeping: LogHousekeeping,
     run_parallel: RunParallel,
     *,
-    damaged: set[LogDir],
-    is_loaded: bool,
+    may_be_marked: bool,
 ) -> None:
-    """Close all logs and mark the directories; what fails is logged.
+    """Close all logs of a data directory and mark it; what fails is logged.
 
     Args:
-        damaged: directories that get no marker, because a log in them could not be loaded.
-        is_loaded: whether the start was completed. If not, directories that were marked when it
-            began are marked again, since nothing was changed in them.
+        logs: all that are in it.
+        may_be_marked: False if a log in it could not be loaded, or the start was not completed and
+            it was not marked when that began.
     """
-    damaged_paths = {log_dir.path for log_dir in damaged}
-    housekeeping.make_room_to_stop()
-    closed = run_parallel([partial(_close, log) for log in registry.all()])
-    damaged_paths.update(each.path for each in closed if not each.is_complete)
-    for log_dir in directories.online:
-        if log_dir.is_writing_checkpoint:
-            logger.warning(
-                'event=stop-incomplete directory=%s error="a checkpoint that was begun has not been'
-                ' written"',
-                log_dir.path,
-            )
-            damaged_paths.add(log_dir.path)
-    for log_dir, write in housekeeping.checkpoint_jobs():
-        if log_dir.is_writing_checkpoint:
-            continue  # it would wait for its turn, perhaps for ever
-        if not _attempt(log_dir, write):
-            damaged_paths.add(log_dir.path)
-    for log_dir in directories.online:
-        if log_dir.path not in damaged_paths and (is_loaded or log_dir.stopped_cleanly):
-            _attempt(log_dir, partial(log_dir.run_inside, log_dir.write_clean_marker))
+    housekeeping.make_room_to_stop(log_dir)
+    is_complete = all(run_parallel([partial(_close, log) for log in logs]))
+    if log_dir.is_writing_checkpoint:
+        # Another write would wait for its turn, perhaps for ever.
+        logger.warning(
+            'event=stop-incomplete directory=%s error="a checkpoint that was begun has not been'
+            ' written"',
+            log_dir.path,
+        )
+        return
+    for _, write in housekeeping.checkpoint_jobs(only=log_dir):
+        is_complete &= _attempt(log_dir, write)
+    if is_complete and may_be_marked:
+        _attempt(log_dir, partial(log_dir.run_inside, log_dir.write_clean_marker))
 
 
-def _close(log: Log) -> _Closed:
-    path = parent_directory(log.directory)
+def _close(log: Log) -> bool:
+    """Whether everything of a log is on disk."""
     try:
         log.close()
     except StorageError as error:
         logger.warning("event=log-not-closed log=%s error=%s", log.topic_partition, error)
-        return _Closed(path, is_complete=False)
+        return False
     # On a full disk a log can be closed without its side files; then it has to be recovered.
-    return _Closed(path, is_complete=log.offsets.recovery_point == log.offsets.log_end)
+    return log.offsets.recovery_point == log.offsets.log_end
 
 
 def _attempt(log_dir: LogDir, action: Callable[[], None]) -> bool:

@@ -104,6 +104,8 @@ class LogStartup:
         if catalog is None:
             state = CatalogState(cluster_id=identity.cluster_id)
             catalog = TopicCatalog(self._file_system, paths, state)
+        for path, error in catalog.failures:
+            directories.find(path).set_offline(error)
         catalog.check_directory = directories.check_same
         known = self._directories_of(catalog, identity, is_given_up=is_given_up)
         state = catalog.state

@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 from seglog.broker.storage.checkpoint import PartitionMetadataFile
-from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
     CorruptCheckpointError,
@@ -49,95 +48,67 @@ class NewPartitions(NamedTuple):
 
 
 class PartitionFolders:
-    """Folders of partitions in the data directories of one broker.
+    """Folders of partitions; each method is for one data directory, and blocks."""
 
-    Attributes:
-        failures: directories whose disk refused, with the error; whoever takes directories offline
-            empties the list.
-    """
-
-    def __init__(self, file_system: FileSystem, directories: DataDirectories) -> None:
-        self.failures: list[tuple[LogDir, StorageError]] = []
+    def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
-        self._directories = directories
 
     def make(
-        self,
-        topic_partitions: Sequence[TopicPartition],
-        new: NewPartitions,
-        partition_counts: dict[str, int],
+        self, log_dir: LogDir, topic_partitions: Sequence[TopicPartition], new: NewPartitions
     ) -> list[Log]:
         """Make the folders of new partitions, all or none, and open their empty logs.
 
-        Args:
-            new: what they have in common.
-            partition_counts: how many partitions each data directory has, by path; what is made is
-                added to it.
+        Their names are on disk when this returns: what is synced in them later is found again.
 
         Raises:
-            DiskFullError: there is no room for them in any directory.
-            NoUsableDirectoryError: every directory is offline or cordoned.
-            StorageError: the disk of the last directory left refused.
+            DiskFullError: there is no room for them.
+            StorageError: the disk refused.
         """
         made: list[Log] = []
         try:
             for topic_partition in topic_partitions:
-                log = self._make_somewhere(topic_partition, new, partition_counts)
-                made.append(log)
-                path = parent_directory(log.directory)
-                partition_counts[path] = partition_counts.get(path, 0) + 1
-            for path in sorted({parent_directory(log.directory) for log in made}):
-                self._file_system.sync_directory(path)
+                path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
+                made.append(self._make(log_dir, path, topic_partition, new))
+            self._file_system.sync_directory(log_dir.path)
         except StorageError:
-            for log in made:
-                partition_counts[parent_directory(log.directory)] -= 1
-                log.abandon()
-                self._discard(log.directory)
+            self.discard(made)
             raise
         return made
 
-    def mark_deleted(self, logs: Iterable[Log]) -> list[Log]:
-        """Rename the folders of logs that are not served any more; those that were are returned.
-
-        They are still to be removed, by ``Log.delete``. A directory whose disk refuses is added to
-        ``failures``.
-        """
-        renamed: list[Log] = []
+    def discard(self, logs: Iterable[Log]) -> None:
+        """Remove the folders of new partitions that are not wanted after all."""
         for log in logs:
             log.abandon()
-            log_dir = self._directories.find(parent_directory(log.directory))
-            try:
-                log.moved(
-                    self.rename(log_dir, log.directory, log.topic_partition, DirectoryState.DELETED)
-                )
-                renamed.append(log)
-            except StorageError as error:
-                self.failed(log_dir, error)
-        for path in sorted({parent_directory(log.directory) for log in renamed}):
-            try:
-                self._file_system.sync_directory(path)
-            except StorageError as error:
-                self.failed(self._directories.find(path), error)
-        return renamed
+            self._discard(log.directory)
 
-    def mark_offline_deleted(
-        self, topic_partitions: Iterable[TopicPartition]
-    ) -> list[tuple[LogDir, str]]:
-        """Rename the folders of partitions whose log could not be opened, or was given up.
+    def mark_deleted(self, log_dir: LogDir, log: Log) -> None:
+        """Rename the folder of a log that is not served any more; ``Log.delete`` removes it.
 
-        Nobody else would: they would stay on the disk, and stand in the way of their name.
+        Raises:
+            StorageError: the disk refused.
         """
-        renamed: list[tuple[LogDir, str]] = []
-        for topic_partition in topic_partitions:
-            for log_dir in self._directories.online:
-                path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
-                try:
-                    if self._file_system.exists(path):
-                        target = self.rename(log_dir, path, topic_partition, DirectoryState.DELETED)
-                        renamed.append((log_dir, target))
-                except StorageError as error:
-                    self.failed(log_dir, error)
-        return renamed
+        log.abandon()
+        log.moved(self.rename(log_dir, log.directory, log.topic_partition, DirectoryState.DELETED))
+
+    def mark_offline_deleted(self, log_dir: LogDir, topic_partition: TopicPartition) -> str | None:
+        """Rename the folder of a partition whose log could not be opened, or was given up.
+
+        Nobody else would: it would stay on the disk, and stand in the way of its name.
+
+        Returns:
+            The new path, None if the directory has no such folder.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
+        if not self._file_system.exists(path):
+            return None
+        return self.rename(log_dir, path, topic_partition, DirectoryState.DELETED)
+
+    def sync_names(self, log_dir: LogDir) -> None:
+        """Put the names of all folders of a directory on disk."""
+        self._file_system.sync_directory(log_dir.path)
 
     def rename(
         self,
@@ -179,32 +150,6 @@ class PartitionFolders:
         except DiskFullError as error:
             # The catalog knows the id; the next start tries again.
             logger.warning("event=topic-id-not-written folder=%s error=%s", path, error)
-
-    def failed(self, log_dir: LogDir, error: StorageError) -> None:
-        """Note that something failed in a directory; it goes offline if its disk is to blame."""
-        logger.warning("event=folder-failed directory=%s error=%s", log_dir.path, error)
-        # Of a folder that is gone, or not ours, nothing follows for the others; where the directory
-        # itself is not, the next checkpoint finds out.
-        if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
-            log_dir.set_offline(error)
-            self.failures.append((log_dir, error))
-
-    def _make_somewhere(
-        self,
-        topic_partition: TopicPartition,
-        new: NewPartitions,
-        partition_counts: dict[str, int],
-    ) -> Log:
-        refusal: StorageError | None = None
-        for log_dir in self._directories.candidates(partition_counts):
-            path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
-            try:
-                return self._make(log_dir, path, topic_partition, new)
-            except StorageError as error:
-                refusal = error
-                self.failed(log_dir, error)
-        assert refusal is not None, "there was a candidate"
-        raise refusal
 
     def _make(
         self,

@@ -7,12 +7,14 @@ make one of them fail, and so exercises the real rules. All methods raise ``OSEr
 
 # ruff: noqa: ARG002  # the paths are for subclasses that record calls or make them fail
 
+import errno
 import os
 from typing import Final
 
 from seglog.protocol.types import Buffer
 
 FILE_MODE: Final = 0o644
+_NO_WRITE_ACCESS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 DIRECTORY_MODE: Final = 0o755
 
 # Data and size are what matters; fdatasync spares the journal entry for the modification time.
@@ -35,7 +37,10 @@ class SystemCalls:
 
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
         """Writes at ``position``; how many bytes were written may be less than there are."""
-        return os.pwrite(descriptor, data, position)
+        try:
+            return os.pwrite(descriptor, data, position)
+        except OSError as error:
+            raise _denied(error, path) from error
 
     def truncate(self, path: str, size: int) -> None:
         """Cuts the file, or lengthens it with a hole."""
@@ -80,8 +85,16 @@ class SystemCalls:
     # ---- no changes
 
     def open(self, path: str) -> int:
-        """A descriptor for reading and writing of an existing file."""
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        """A descriptor for reading and writing of an existing file; only for reading if it must be.
+
+        A file that may not be written any more is read on. A write through the descriptor fails.
+        """
+        try:
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in _NO_WRITE_ACCESS:
+                raise
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self, descriptor: int) -> None:
         """Gives a descriptor back."""
@@ -102,3 +115,10 @@ class SystemCalls:
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, unordered."""
         return os.listdir(path)
+
+
+def _denied(error: OSError, path: str) -> OSError:
+    """What a refused write says: that the file is for reading only, and no descriptor is bad."""
+    if error.errno != errno.EBADF:
+        return error
+    return OSError(errno.EACCES, os.strerror(errno.EACCES), path)

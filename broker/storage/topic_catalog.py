@@ -14,8 +14,9 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from seglog.broker.storage.catalog_file import (
     CATALOG_COPY,
@@ -58,6 +59,21 @@ class UnreadableCatalogError(StorageError):
         self.faults = tuple(faults)
 
 
+CopyJob = Callable[[], StorageError | None]
+
+
+class RunEach(Protocol):
+    """Runs a job for each of several directories, side by side if it can.
+
+    Once one has written, those whose disk hangs need not be waited for: they are left out of the
+    result, and their jobs go on.
+    """
+
+    def __call__(self, jobs: Mapping[str, CopyJob], /) -> Mapping[str, StorageError | None]:
+        """The outcome of those that are done, by directory."""
+        ...
+
+
 class TopicCatalog:
     """The topics and run-time settings of one broker; ``open`` reads it.
 
@@ -71,8 +87,9 @@ class TopicCatalog:
         needs_save: whether a copy is damaged, missing or older than this one.
         check_directory: called before a directory is written to; raises ``StorageError`` if it is
             not the one that was locked.
-        failures: directories whose disk refused a change, with the error; whoever takes
-            directories offline empties the list.
+        failures: directories in which no copy could be read, with the error.
+        report: told a directory and the error of its disk, from any thread.
+        run_each: runs a job for each of several directories, see ``RunEach``.
     """
 
     def __init__(
@@ -88,6 +105,9 @@ class TopicCatalog:
         self.needs_save = needs_save
         self.check_directory: Callable[[str], None] = lambda _directory: None
         self.failures: list[tuple[str, StorageError]] = []
+        self.report: Callable[[str, StorageError], None] = _ignore
+        self.run_each: RunEach = _run_in_order
+        self._newest: tuple[int, bytes] = (0, b"")
         self._file_system = file_system
         self._directories = list(directories)
         self._state = state
@@ -292,24 +312,29 @@ class TopicCatalog:
     def _change(self, state: CatalogState) -> None:
         """Write a new state everywhere and put it into force once one directory has it."""
         state = replace(state, generation=self._state.generation + 1)
-        content = encode_catalog(state)
-        written = 0
-        refusal: StorageError | None = None
-        for directory in tuple(self._directories):
-            try:
-                self._write(directory, content)
-                written += 1
-            except StorageError as error:
-                refusal = error
-                logger.warning("event=catalog-not-written directory=%s error=%s", directory, error)
-                if error.takes_dir_offline:
-                    self.leave_out(directory)
-                    self.failures.append((directory, error))
-        if not written:
-            assert refusal is not None, "a catalog without a directory"
-            raise refusal
+        self._newest = state.generation, encode_catalog(state)
+        directories = tuple(self._directories)
+        if not directories:
+            raise StorageError(
+                "no data directory takes a change of topics: each is offline or read-only"
+            )
+        outcomes = self.run_each({each: partial(self._write_newest, each) for each in directories})
+        if None not in outcomes.values():
+            stopped = StorageError("the broker is stopping and changes no topics any more")
+            raise next((error for error in outcomes.values() if error is not None), stopped)
         self._state = state
         self.needs_save = False
+
+    def _write_newest(self, directory: str) -> StorageError | None:
+        """Write the newest state in a directory; for one thread of each, which may be late."""
+        _, content = self._newest
+        try:
+            self._write(directory, content)
+        except StorageError as error:
+            logger.warning("event=catalog-not-written directory=%s error=%s", directory, error)
+            self.report(directory, error)
+            return error
+        return None
 
     def _write(self, directory: str, content: bytes) -> None:
         self.check_directory(directory)
@@ -334,6 +359,14 @@ class TopicCatalog:
         self._file_system.rename(path, kept)
         logger.warning("event=catalog-copy-kept file=%s kept_as=%s", path, kept)
         del self._unreadable[path]
+
+
+def _run_in_order(jobs: Mapping[str, CopyJob]) -> Mapping[str, StorageError | None]:
+    return {directory: job() for directory, job in jobs.items()}
+
+
+def _ignore(_directory: str, _error: StorageError) -> None:
+    return
 
 
 class _Copies:

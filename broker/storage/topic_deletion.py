@@ -1,47 +1,80 @@
 """Deleting a topic: the blocking part between serving it no more and removing its folders."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import MissingFileError, StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
-from seglog.broker.storage.log_housekeeping import LogDirJob
 from seglog.broker.storage.partition_folders import PartitionFolders
 from seglog.protocol.types import TopicPartition
 
+logger = logging.getLogger(__name__)
+
 
 class TopicDeletion:
-    """What a worker does for the deletion of one topic.
+    """What a worker does for the deletion of one topic in one data directory.
 
     Args:
-        logs: its partitions that were served.
-        offline: its partitions that were not, of which a folder may be there all the same.
+        logs: its partitions that were served from there.
+        offline: those that were not, of which a folder may be there all the same.
+        report: told what the disk refuses.
 
     Attributes:
+        log_dir: the directory.
         renamed: the logs whose folders have been renamed, once ``run`` has returned.
-        renamed_folders: those of partitions that were offline, with their directory.
+        renamed_folders: those of partitions that were offline.
     """
 
     def __init__(
         self,
-        logs: Sequence[Log],
+        log_dir: LogDir,
+        logs: Iterable[Log],
         offline: Sequence[TopicPartition],
         folders: PartitionFolders,
-        checkpoints: Sequence[LogDirJob],
+        report: Callable[[LogDir, StorageError], None],
     ) -> None:
+        self.log_dir = log_dir
         self.renamed: list[Log] = []
-        self.renamed_folders: list[tuple[LogDir, str]] = []
-        self._logs = logs
+        self.renamed_folders: list[str] = []
+        self._logs = tuple(logs)
         self._offline = offline
         self._folders = folders
-        self._checkpoints = checkpoints
+        self._report = report
 
     def run(self) -> None:
-        """Rename the folders, then write the checkpoints without them. Does not raise."""
-        self.renamed = self._folders.mark_deleted(self._logs)
-        self.renamed_folders = self._folders.mark_offline_deleted(self._offline)
-        for log_dir, write in self._checkpoints:
+        """Rename the folders; does not raise.
+
+        Without a sync: until one has come, the catalog says whose folders they are.
+        """
+        for log in self._logs:
             try:
-                write()
+                self._folders.mark_deleted(self.log_dir, log)
             except StorageError as error:
-                self._folders.failed(log_dir, error)
+                self._failed(error)
+            else:
+                self.renamed.append(log)
+        for topic_partition in self._offline:
+            try:
+                path = self._folders.mark_offline_deleted(self.log_dir, topic_partition)
+            except StorageError as error:
+                self._failed(error)
+            else:
+                self.renamed_folders += [path] if path is not None else []
+
+    def sync(self) -> bool:
+        """Put the new names on disk; whether they are there. Does not raise."""
+        if not self.renamed and not self.renamed_folders:
+            return True
+        try:
+            self._folders.sync_names(self.log_dir)
+        except StorageError as error:
+            self._failed(error)
+            return False
+        return True
+
+    def _failed(self, error: StorageError) -> None:
+        logger.warning("event=folder-failed directory=%s error=%s", self.log_dir.path, error)
+        if isinstance(error, MissingFileError) and self.log_dir.is_there():
+            return  # somebody has removed the folder by hand, as was to be done
+        self._report(self.log_dir, error)

@@ -10,7 +10,8 @@ from seglog.broker.api.handlers import Handlers
 from seglog.broker.api.operations import build_handlers
 from seglog.broker.api.services import Services
 from seglog.broker.partition.partition import Partition
-from seglog.broker.runtime.workers import Workers, run_parallel
+from seglog.broker.runtime.broker_workers import Workers
+from seglog.broker.runtime.workers import run_parallel
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.identifiers import random_id

@@ -4,6 +4,7 @@ from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.log_dir import LogDir
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import BrokerParts, batch_of
@@ -18,17 +19,20 @@ class Cleaning:
         self.parts = parts
         self.clock = parts.services.clock
         self.failed: list[StorageError] = []
+        parts.services.logs.failures.report = self._note_failure  # type: ignore[method-assign]
         self.traffic = Traffic()
         self.cleaner = LogCleaner(
             parts.services.config,
             parts.services.logs,
             parts.file_system,
             parts.services.clock,
-            run_blocking=parts.services.workers.background.run,
-            storage_failed=lambda _log, error: self.failed.append(error),
+            run_in_directory=lambda _path, job: parts.services.workers.background.run(job),
             roll_overdue=parts.services.background.roll_overdue,
             traffic=self.traffic,
         )
+
+    def _note_failure(self, _log_dir: LogDir, error: StorageError, _log: Log | None = None) -> None:
+        self.failed.append(error)
 
     async def topic(self, name: str = "t", **configs: str) -> Log:
         settings = COMPACT | {key.replace("_", "."): value for key, value in configs.items()}

@@ -221,7 +221,7 @@ async def test_stop_while_starting_hurts_the_data(tmp_path: Path) -> None:
 async def test_last_disk_fails_unnoticed(tmp_path: Path) -> None:
     """The broker says that it cannot go on; health fails."""
     async with Broker(config_for(tmp_path)) as broker:
-        broker.services.partitions._on_no_directory_left(StorageError("all gone"))
+        broker.services.logs.failures.on_none_left(StorageError("all gone"))
         assert await broker.failed == "all gone"
         assert await http(broker, "/healthz") == (503, "all gone\n")
         assert (await http(broker, "/readyz"))[0] == 503
@@ -233,7 +233,7 @@ async def test_failing_directories_look_well(tmp_path: Path) -> None:
     async with Broker(config_for(tmp_path, dirs)) as broker:
         services = broker.services
         offline, refusing, full = services.logs.log_dirs
-        services.partitions.job_failed(offline, FileError("sync", "x", "Input/output error"))
+        services.logs.failures.report(offline, FileError("sync", "x", "Input/output error"))
         # A limit that is exceeded and nothing to delete.
         limit = services.config.with_dynamic({"log.dir.free.bytes.min": str(2**62)})
         services.change_config(limit)

@@ -61,7 +61,9 @@ async def test_partitions_that_are_offline_look_well(broker: BrokerParts) -> Non
     assert troubles_of(services) == []
     for number in (1, 0):
         log = services.partitions.get("t", number).log
-        services.logs.set_log_offline(log, MissingFileError("open", log.directory, "gone"))
+        services.logs.failures.report(
+            services.logs.log_dir_of(log), MissingFileError("open", log.directory, "gone"), log
+        )
     log_dir = services.logs.log_dirs[0].path
     why = f"open {log_dir}/t-0: gone"
     assert troubles_of(services) == [f"partitions offline: 2; t-0: {why}"]

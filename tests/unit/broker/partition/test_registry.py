@@ -156,3 +156,28 @@ async def test_everyone_who_waits_is_let_go_when_the_broker_stops(setup: Setup) 
     setup.broker.services.partitions.close()
     response = await asyncio.wait_for(parked.future, 5)
     assert response.partitions[0].records is None
+
+
+async def test_a_directory_without_write_access_is_read_on(setup: Setup) -> None:
+    """U28: records are refused with the reason, and the last directory does not end the broker."""
+    broker = setup.broker
+    await broker.produce([("t", 0, batch_of(b"kept")), ("t", 1, batch_of(b"kept"))])
+    changes = ("create", "write", "rename", "unlink", "make_directory")
+    setup.calls.fail(*changes, error=errno.EROFS, times=None)
+    entries = [("t", number, batch_of(bytes(900))) for number in (0, 1)]
+    await broker.produce(entries)
+    results = await broker.produce(entries)
+    assert [result.error for result in results] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert "cannot be written to" in (results[0].error_message or "")
+    assert broker.fatal_errors == []
+    assert broker.values("t", 0)[0] == b"kept"
+    await broker.services.background.checkpoint_high_watermarks()
+    await broker.services.background.retention()
+    log_dirs = broker.services.logs.log_dirs
+    assert all(log_dir.is_online for log_dir in log_dirs)
+    troubles = [broker.services.partitions.trouble_of(log_dir) or "" for log_dir in log_dirs]
+    assert all("cannot be written to" in trouble for trouble in troubles)
+    cut = await broker.delete_records("t", 0, 1)
+    assert (cut.error, cut.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    with pytest.raises(AssertionError, match="no data directory takes"):
+        await broker.create_topic("new")

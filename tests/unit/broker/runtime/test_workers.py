@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from seglog.broker.runtime.workers import WorkerPool, Workers, run_parallel
+from seglog.broker.runtime.broker_workers import Workers
+from seglog.broker.runtime.workers import WorkerPool, run_parallel
 from support.new_threads import new_threads, threads_now
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError
 from seglog.broker.storage.files import FileSlice, OsFileSystem
+from seglog.broker.storage.system_calls import SystemCalls
 from support.faulty_file_system import FaultyFileSystem
 from support.recording_file_system import RecordingFileSystem
 
@@ -199,3 +200,26 @@ def test_failed_replacement_loses_the_old_content(
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]
     faulty.replace_atomically(str(path), b"new")
     assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_file_that_may_not_be_written_any_more_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """U28: a write to it says that access is denied, and not that a descriptor is bad."""
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    real_open = os.open
+
+    def open_to_read(name: str, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(number, os.strerror(number), name)
+        return real_open(name, flags, mode)
+
+    monkeypatch.setattr(os, "open", open_to_read)
+    calls = SystemCalls()
+    descriptor = calls.open(str(path))
+    assert calls.read(str(path), descriptor, 7, 0) == b"content"
+    with pytest.raises(PermissionError):
+        calls.write(str(path), descriptor, b"x", 0)
+    calls.close(descriptor)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import MissingFileError
+from seglog.broker.storage.errors import MissingFileError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.retention_plan import RetentionFinding
@@ -240,15 +240,16 @@ def test_a_broken_disk_stops_retention_everywhere(tmp_path: Path) -> None:
         fill(log, 3)
     disk.broken.add(f"{first}/")
     broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
-    [lost] = broker.manager.take_failures()
+    [lost] = broker.manager.offline_partitions
     assert broker.manager.get(lost) is None
     [kept] = broker.manager.all_logs()
     assert len(kept.segments) == 1
     fill(kept, 3)
     disk.broken.add(f"{second}/")
+    none_left: list[StorageError] = []
+    broker.manager.failures.on_none_left = none_left.append
     broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
-    with pytest.raises(NoUsableDirectoryError):
-        broker.manager.take_failures()
+    assert isinstance(none_left[0], NoUsableDirectoryError)
     broker.kill()
 
 
@@ -308,7 +309,7 @@ def test_topics_are_made_below_a_disk_that_was_unmounted(tmp_path: Path) -> None
     second.rename(tmp_path / "unmounted")
     second.mkdir()
     broker.create_topic("u", 4)
-    assert broker.manager.take_failures() == [("t", 1)]
+    assert list(broker.manager.offline_partitions) == [("t", 1)]
     assert [log_dir.is_online for log_dir in broker.manager.log_dirs] == [True, False]
     broker.create_topic("v")
     assert list(second.iterdir()) == []
@@ -322,7 +323,7 @@ def test_a_folder_that_somebody_removed_takes_its_directory_offline(tmp_path: Pa
     append_many(broker.create_topic("t", 2)[1], 3)
     shutil.rmtree(tmp_path / "t-0")
     broker.delete_topic("t")
-    assert broker.manager.take_failures() == []
+    assert not broker.manager.offline_partitions
     assert broker.manager.log_dirs[0].is_online
     append_many(broker.create_topic("t")[0], 3)
     broker.stop()

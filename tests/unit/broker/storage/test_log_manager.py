@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import DiskFullError, FileError, LockedError, MissingFileError
+from seglog.broker.storage.errors import (
+    DiskFullError,
+    FileError,
+    LockedError,
+    MissingFileError,
+    StorageError,
+)
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import parent_directory
+from seglog.broker.storage.log import Log
 from seglog.config import BrokerConfig, ConfigError
 from seglog.protocol.types import TopicPartition
 from support.failing_disk import FailingDisk
@@ -15,6 +22,12 @@ from support.log_builder import NOW_MS, append_many, names_in, offsets_of, read_
 from support.managed_logs import ManagedLogs
 
 MARKER = ".kafka_cleanshutdown"
+
+
+def lose(broker: ManagedLogs, log: Log) -> None:
+    """Let a file of one log be gone, as if by hand."""
+    error = MissingFileError("open", log.directory, "no such file")
+    broker.manager.failures.report(broker.manager.log_dir_of(log), error, log)
 
 
 def folders_in(directory: Path) -> list[str]:
@@ -110,7 +123,7 @@ def test_a_directory_counts_as_full_of_partitions_that_it_does_not_have(tmp_path
     disk = FailingDisk()
     broker = ManagedLogs(first, second, file_system=OsFileSystem(disk))
     for log in broker.create_topic("t", 4)[:3:2]:
-        broker.manager.set_log_offline(log, MissingFileError("open", log.directory, "no such file"))
+        lose(broker, log)
     disk.full.add("u-2/")
     with pytest.raises(DiskFullError):
         broker.create_topic("u", 3)
@@ -188,7 +201,7 @@ def test_the_folder_of_an_offline_partition_outlives_its_topic(
     for log in broker.create_topic("t", 3):
         append_many(log, 5)
     damaged = broker.log("t", 1)
-    broker.manager.set_log_offline(damaged, MissingFileError("open", "t-1", "no such file"))
+    lose(broker, damaged)
     if restart:
         broker.stop()
         data_file = Path(damaged.segments.active.log.path)
@@ -403,7 +416,9 @@ def test_one_failed_directory_takes_the_others_with_it(tmp_path: Path) -> None:
     for log in logs:
         append_many(log, 3)
     lost = broker.manager.log_dir_of(logs[0])
-    gone = broker.manager.set_offline(lost, FileError("sync", "x", "broken"))
+    gone: list[TopicPartition] = []
+    broker.manager.failures.on_lost = gone.extend
+    broker.manager.failures.report(lost, FileError("sync", "x", "broken"))
     assert len(gone) == 2
     assert broker.manager.get(logs[0].topic_partition) is None
     assert set(broker.manager.offline_partitions) == set(gone)
@@ -419,8 +434,11 @@ def test_one_failed_directory_takes_the_others_with_it(tmp_path: Path) -> None:
 
 def test_the_last_directory_fails_and_the_broker_pretends_to_go_on(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path)
-    with pytest.raises(NoUsableDirectoryError, match="broken"):
-        broker.manager.set_offline(broker.manager.log_dirs[0], FileError("sync", "x", "broken"))
+    none_left: list[StorageError] = []
+    broker.manager.failures.on_none_left = none_left.append
+    broker.manager.failures.report(broker.manager.log_dirs[0], FileError("sync", "x", "broken"))
+    assert isinstance(none_left[0], NoUsableDirectoryError)
+    assert "broken" in str(none_left[0])
     broker.kill()
 
 
@@ -435,8 +453,10 @@ def test_a_directory_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None
     assert len(broker.manager) == 2
     assert len(broker.manager.offline_partitions) == 2
     assert [log_dir.is_online for log_dir in broker.manager.log_dirs] == [True, False]
-    with pytest.raises(NoUsableDirectoryError):
-        broker.manager.set_offline(broker.manager.log_dirs[0], FileError("x", "y", "z"))
+    none_left: list[StorageError] = []
+    broker.manager.failures.on_none_left = none_left.append
+    broker.manager.failures.report(broker.manager.log_dirs[0], FileError("x", "y", "z"))
+    assert isinstance(none_left[0], NoUsableDirectoryError)
     broker.kill()
 
 

@@ -260,7 +260,7 @@ def test_a_directory_comes_back_with_a_topic_that_was_deleted_meanwhile(
     for log in broker.create_topic("t", 2):
         append_many(log, 3)
     lost = broker.manager.log_dirs[1]
-    broker.manager.set_offline(lost, FileError("sync", "x", "broken"))
+    broker.manager.failures.report(lost, FileError("sync", "x", "broken"))
     broker.delete_topic("t")
     if with_another:
         append_many(broker.create_topic("t", 2)[1], 5)
