@@ -8,10 +8,13 @@ import json
 import logging
 import math
 import re
-import sys
 import time
 from collections import deque
 from typing import Final
+
+from seglog.broker.line_output import STANDARD_ERROR, LineOutput
+
+logger = logging.getLogger(__name__)
 
 LOG_FORMATS: Final = ("text", "json")
 
@@ -26,13 +29,37 @@ _ESCAPED: Final = _CONTROLS | str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\
 
 
 def set_up_logging(log_format: str, level: str) -> None:
-    """Write events of this level and above to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Write events of this level and above to standard error, without waiting for its reader."""
+    handler = _LineHandler(STANDARD_ERROR)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    STANDARD_ERROR.on_dropped = _log_drops
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.raiseExceptions = False  # standard error may be a pipe that nobody reads any more
+
+
+def _log_drops(count: int) -> None:
+    logger.warning("event=lines-dropped count=%d", count)
+
+
+class _LineHandler(logging.Handler):
+    def __init__(self, output: LineOutput) -> None:
+        super().__init__()
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except (TypeError, ValueError) as error:
+            # An event whose values do not fit its text must not end the work that it tells of.
+            logger.error(  # noqa: TRY400 - the traceback is that of logging itself
+                "event=unreadable-event text=%r args=%s error=%r",
+                str(record.msg),
+                repr(record.args),
+                str(error),
+            )
+            return
+        self._output.write(line)
 
 
 class TextFormatter(logging.Formatter):

@@ -30,7 +30,7 @@ from seglog.broker.metrics.network_families import (
     request_families,
     traffic_families,
 )
-from seglog.broker.metrics.process_families import disk_families
+from seglog.broker.metrics.process_families import disk_families, dropped_line_families
 from seglog.broker.metrics.transaction_families import transaction_source
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.status import BrokerStatus
@@ -173,6 +173,7 @@ def _services_source(services: Services) -> FamilySource:
             *cluster_families(partitions, offline, sizes),
             *log_dir_families(_log_dirs(services)),
             *disk_families(),
+            *dropped_line_families(),
             *_deletion_families(services.logs.housekeeping),
         ]
         if services.cleaner is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from seglog.broker.app import Broker
+from seglog.broker.line_output import STANDARD_ERROR, STANDARD_OUTPUT
 from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.runtime.descriptors import raise_descriptor_limit
 from seglog.broker.runtime.garbage import GarbageCollection
@@ -131,7 +132,7 @@ def _status_of_start(starting: "asyncio.Task[None]") -> int | None:
         case _:
             logger.error("event=start-failed", exc_info=error)
             return FAILED_STATUS
-    print(f"seglogd: {error}", file=sys.stderr, flush=True)  # noqa: T201 - for who started it
+    STANDARD_ERROR.write(f"seglogd: {error}")
     return status
 
 
@@ -143,8 +144,7 @@ def _announce(broker: Broker) -> None:
     line = (
         f"seglogd ready port={broker.port} listeners={listeners} "
         f"metrics_port={broker.metrics_port or '-'} pid={os.getpid()} "
-        f"seconds={broker.status.start_seconds:.3f}\n"
+        f"seconds={broker.status.start_seconds:.3f}"
     )
-    with contextlib.suppress(OSError):  # nobody may be reading any more
-        os.write(sys.stdout.fileno(), line.encode())
+    STANDARD_OUTPUT.write(line)
     notify("READY=1")

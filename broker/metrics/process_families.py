@@ -2,13 +2,23 @@
 
 from typing import Final
 
-from seglog.broker.metrics.families import Family, gauge
+from seglog.broker.line_output import STANDARD_ERROR
+from seglog.broker.metrics.families import Family, counter, gauge
 
 _IO_FILE: Final = "/proc/self/io"
 _FIGURES: Final = (
     ("read_bytes", "linux_disk_read_bytes", "Bytes that disks had to read for the process."),
     ("write_bytes", "linux_disk_write_bytes", "Bytes that the process has made disks write."),
 )
+
+
+def dropped_line_families() -> list[Family]:
+    """Lines of the log that nobody read in time."""
+    return [
+        counter("seglog_log_lines_dropped", "Lines of the log that were not written.").add(
+            STANDARD_ERROR.dropped_lines
+        )
+    ]
 
 
 def disk_families(io_file: str = _IO_FILE) -> list[Family]:

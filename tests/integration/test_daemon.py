@@ -342,3 +342,35 @@ def test_scraper_finds_no_metrics(tmp_path: Path) -> None:
             assert b"process_open_fds" in page.read()
         with urllib.request.urlopen(f"{url}/readyz", timeout=10) as page:
             assert page.status == 200
+
+
+def test_standard_error_that_nobody_reads_holds_up_nobody(tmp_path: Path) -> None:
+    """A pipe takes 64 KiB: 1000 rolled segments say more; requests, health and the stop go on."""
+    process = subprocess.Popen(
+        serve_command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        fields = dict(part.split("=", 1) for part in process.stdout.readline().split()[2:])
+        with BlockingClient(int(fields["port"])) as client:
+            [topic] = client.ask(
+                api.CreateTopicsRequest([api.NewTopic("t", 1, 1, {"segment.bytes": "1048576"})])
+            ).topics
+            assert topic.error is ErrorCode.NONE
+            for _ in range(1000):
+                client.ask(api.RollSegmentsRequest("t"))
+                produce(client)
+            url = f"http://127.0.0.1:{fields['metrics_port']}/healthz"
+            with urllib.request.urlopen(url, timeout=10) as page:
+                assert page.status == 200
+        process.send_signal(signal.SIGTERM)
+        # The queue holds what was not read: all of it arrives once somebody reads, in 1 s.
+        said = process.stderr.read()
+        assert process.wait(20) == 0
+        assert said.count("event=segment-rolled") >= 999
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
