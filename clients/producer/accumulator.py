@@ -2,12 +2,18 @@
 
 Any thread appends, under one lock that is held for a few instructions. The loop's thread takes
 batches out. A batch stays in its queue until its outcome is known.
+
+A thread may come here while it is in here: Python runs signal handlers and ``__del__`` wherever it
+likes, one of them logs, and a handler of the log sends. Such a record gets a batch of its own,
+which is put into its queue when the thread leaves.
 """
 
 import itertools
 import operator
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from typing import NamedTuple
 
@@ -69,7 +75,11 @@ class RecordAccumulator:
         self._clock = clock
         self._time_ns = time_ns
         self._wake = wake
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        # Whether the thread that holds the lock is at work already. Set after the lock was taken
+        # and cleared before it is let go: who interrupts in between finds all in order.
+        self._is_inside = False
+        self._late: deque[tuple[Target, ProducerBatch, int]] = deque()
         self._topics: dict[str, TopicQueues] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
         self._room_waiters: list[Callable[[], object]] = []
@@ -107,13 +117,22 @@ class RecordAccumulator:
             ConfigurationError: there is no such partition.
             ClientClosedError: the producer is closed.
         """
+        placed, is_wanted = None, False
         with self._lock:
-            if not self.has_room and not self._is_closed:
-                return None
-            batch, index, is_wanted = self._place(target, record, size)
+            if self._is_inside:
+                return self._append_late(target, record, size), 0
+            self._is_inside = True
+            try:
+                if self.has_room or self._is_closed:
+                    batch, index, is_wanted = self._place(target, record, size)
+                    placed = batch, index
+            finally:
+                self._is_inside = False
+                if self._late:
+                    is_wanted = self._place_late()
         if is_wanted:
             self._wake()
-        return batch, index
+        return placed
 
     def append_many(
         self,
@@ -140,22 +159,31 @@ class RecordAccumulator:
             record, size = measured_item(item, time_ns)
             is_wanted = False
             with lock:
-                if (
-                    batch is not None
-                    and batch.is_filling
-                    and batch.size_bytes + size <= batch_bytes
-                    and (is_one_partition or (record[1] is None and size <= sticky.bytes_left))
-                ):
-                    # The same batch as before, which is nearly always so: ``_place`` in short.
-                    sticky.bytes_left -= size
-                    index = batch.record_count
-                    batch.records.append(record)
-                    batch.record_count = index + 1
-                    batch.size_bytes += size
-                    self._buffered_bytes += size
-                else:
-                    batch, index, is_wanted = self._place(target, record, size)
-                delivery.add(batch, index)
+                if self._is_inside:
+                    delivery.add(self._append_late(target, record, size), 0)
+                    continue
+                self._is_inside = True
+                try:
+                    if (
+                        batch is not None
+                        and batch.is_filling
+                        and batch.size_bytes + size <= batch_bytes
+                        and (is_one_partition or (record[1] is None and size <= sticky.bytes_left))
+                    ):
+                        # The same batch as before, as nearly always: ``_place`` in short.
+                        sticky.bytes_left -= size
+                        index = batch.record_count
+                        batch.records.append(record)
+                        batch.record_count = index + 1
+                        batch.size_bytes += size
+                        self._buffered_bytes += size
+                    else:
+                        batch, index, is_wanted = self._place(target, record, size)
+                    delivery.add(batch, index)
+                finally:
+                    self._is_inside = False
+                    if self._late:
+                        is_wanted = self._place_late()
             if is_wanted:
                 self._wake()
             if self._buffered_bytes >= self._buffer_bytes:
@@ -168,13 +196,7 @@ class RecordAccumulator:
         self, target: Target, record: RecordFields, size: int
     ) -> tuple[ProducerBatch, int, bool]:
         """Under the lock: the batch, the index in it, and whether the sender must hear of it."""
-        if self._is_closed:
-            raise ClientClosedError("the producer is closed")
-        if size > self._record_bytes_max:
-            raise RecordTooLargeError(
-                f"a record of {size} bytes for {target.topic}; max_request_bytes allows "
-                f"{self._record_bytes_max}"
-            )
+        self._check(size, target)
         queue = self._queue_for(target, record[1], size)
         batch = queue.batches[-1] if queue.batches else None
         is_wanted = False
@@ -192,6 +214,67 @@ class RecordAccumulator:
         self._buffered_bytes += size
         return batch, index, is_wanted
 
+    def _check(self, size: int, target: Target) -> None:
+        """Refuse what can never be sent."""
+        if self._is_closed:
+            raise ClientClosedError("the producer is closed")
+        if size > self._record_bytes_max:
+            raise RecordTooLargeError(
+                f"a record of {size} bytes for {target.topic}; max_request_bytes allows "
+                f"{self._record_bytes_max}"
+            )
+        if target.partition is not None and not 0 <= target.partition < target.partition_count:
+            raise ConfigurationError(
+                f"topic {target.topic} has "
+                f"{count_text(target.partition_count, 'partition')}, no {target.partition}"
+            )
+
+    def _append_late(self, target: Target, record: RecordFields, size: int) -> ProducerBatch:
+        """A batch for one record of a thread that interrupts itself in here; raises as ``append``.
+
+        There is always room: waiting for it would be waiting for the very thread that waits.
+        """
+        self._check(size, target)
+        place = TopicPartition(target.topic, target.partition or 0)
+        now_s = self._clock()
+        batch = ProducerBatch(place, now_s + self._delivery_timeout_s, now_s + self._linger_s)
+        batch.is_filling = False
+        batch.records.append(record)
+        batch.record_count = 1
+        batch.size_bytes += size
+        self._late.append((target, batch, size))
+        return batch
+
+    def _place_late(self) -> bool:
+        """Under the lock, on the way out: queue the batches of ``_append_late``; True."""
+        while self._late:
+            self._is_inside = True
+            while self._late:
+                target, batch, size = self._late.popleft()
+                queue = self._queue_for(target, batch.records[0][1], size)
+                batch.partition = queue.partition
+                self._queue(queue, batch)
+                self._buffered_bytes += size
+            # What comes from here on places itself; what came just before is seen above.
+            self._is_inside = False
+        return True
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Hold the lock, for what is done once a batch."""
+        is_wanted = False
+        with self._lock:
+            is_nested, self._is_inside = self._is_inside, True
+            try:
+                yield
+            finally:
+                if not is_nested:
+                    self._is_inside = False
+                    if self._late:
+                        is_wanted = self._place_late()
+        if is_wanted:
+            self._wake()
+
     def _queue_for(self, target: Target, key: bytes | None, size: int) -> PartitionQueue:
         topic = self._topic(target)
         partition = target.partition
@@ -200,11 +283,6 @@ class RecordAccumulator:
                 partition = topic.sticky.partition_for(size, target.partition_count)
             else:
                 partition = partition_for_key(key, target.partition_count)
-        if not 0 <= partition < target.partition_count:
-            raise ConfigurationError(
-                f"topic {target.topic} has "
-                f"{count_text(target.partition_count, 'partition')}, no {partition}"
-            )
         queue = topic.queues.get(partition)
         if queue is None:
             queue = PartitionQueue(TopicPartition(target.topic, partition))
@@ -220,19 +298,22 @@ class RecordAccumulator:
         return topic
 
     def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:
-        if queue.batches:
-            queue.batches[-1].is_filling = False
         now_s = self._clock()
         batch = ProducerBatch(
             queue.partition, now_s + self._delivery_timeout_s, now_s + self._linger_s
         )
+        self._queue(queue, batch)
+        return batch
+
+    def _queue(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        if queue.batches:
+            queue.batches[-1].is_filling = False
         queue.batches.append(batch)
         self._active[queue.partition] = queue
-        return batch
 
     def wait_for_room(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` once, from any thread, when there is room or the producer closes."""
-        with self._lock:
+        with self._inside():
             must_wait = not self.has_room and not self._is_closed
             if must_wait:
                 self._room_waiters.append(callback)
@@ -243,7 +324,7 @@ class RecordAccumulator:
 
     def wait_no_longer(self, callback: Callable[[], object]) -> None:
         """Forget a callback that waits for room."""
-        with self._lock:
+        with self._inside():
             if callback in self._room_waiters:
                 self._room_waiters.remove(callback)
 
@@ -256,7 +337,7 @@ class RecordAccumulator:
 
     def close(self) -> None:
         """Take no more records; what is there should leave at once."""
-        with self._lock:
+        with self._inside():
             self._is_closed = True
             for queue in self._active.values():
                 queue.batches[-1].is_filling = False
@@ -266,7 +347,7 @@ class RecordAccumulator:
 
     def pending(self) -> list[ProducerBatch]:
         """Every batch without an outcome; from now on they are not waited with any more."""
-        with self._lock:
+        with self._inside():
             batches = [batch for queue in self._active.values() for batch in queue.batches]
             for batch in batches:
                 batch.ready_at_s = 0.0
@@ -276,7 +357,7 @@ class RecordAccumulator:
         """Queues of which a batch may leave, oldest first, and when to look again at the latest."""
         ready: list[tuple[float, PartitionQueue]] = []
         look_again_at_s = float("inf")
-        with self._lock:
+        with self._inside():
             is_urgent = self._is_closed or not self.has_room
             for queue in self._active.values():
                 # Batches are queued in the order of their deadlines.
@@ -294,7 +375,7 @@ class RecordAccumulator:
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
         """The next batch of a ready queue; it stays where it is, closed to further records."""
-        with self._lock:
+        with self._inside():
             return queue.take()
 
     def release(
@@ -309,17 +390,17 @@ class RecordAccumulator:
 
         If the batch has to leave again, or if ``must_drain``, all others under way end before.
         """
-        with self._lock:
+        with self._inside():
             queue.release(batch, self._clock(), retry_at_s, must_drain=must_drain)
 
     def numbered(self, queue: PartitionQueue) -> list[ProducerBatch]:
         """The batches of a queue that have sequence numbers, in order."""
-        with self._lock:
+        with self._inside():
             return [batch for batch in queue.batches if batch.base_sequence != NO_SEQUENCE]
 
     def expired(self, now_s: float) -> list[ProducerBatch]:
         """The batches whose delivery timeout is over, under way or not."""
-        with self._lock:
+        with self._inside():
             return [
                 batch
                 for queue in self._active.values()
@@ -339,7 +420,7 @@ class RecordAccumulator:
         batch.split_into(parts)
 
     def _remove(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        with self._lock:
+        with self._inside():
             queue = self._active.get(batch.partition)
             if queue is None or not queue.replace(batch, parts):
                 return

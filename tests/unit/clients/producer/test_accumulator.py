@@ -267,3 +267,89 @@ def test_parts_take_the_place_of_a_batch_that_was_too_large():
     harness.accumulator.release(queue, batch)
     assert harness.accumulator.pending() == [*parts, behind]
     assert harness.accumulator.buffered_bytes == 300
+
+
+class Interrupted:
+    """A clock that, when it is read inside of the accumulator, sends as a signal handler would."""
+
+    def __init__(self, harness):
+        self.harness = harness
+        self.left = 1
+        self.placed = []
+
+    def __call__(self):
+        if self.left:
+            self.left -= 1
+            record = (1, None, b"from the handler", ())
+            self.placed.append(self.harness.accumulator.append(TARGET, record, size_of(record)))
+        return self.harness.now
+
+
+def interrupted(**options):
+    harness = Harness(**options)
+    clock = Interrupted(harness)
+    harness.accumulator = RecordAccumulator(
+        ProducerConfig(**options), clock, lambda: 0, harness.wake
+    )
+    return harness, clock
+
+
+def test_sending_in_the_middle_of_sending_hangs_nothing_and_keeps_the_order():
+    """A6: a signal handler, a handler of the log or ``__del__`` sends; it hung for ever."""
+    harness, clock = interrupted(linger_ms=0)
+    batch, index = harness.append()
+    ((late, late_index),) = clock.placed
+    assert (index, late_index) == (0, 0)
+    assert late is not batch
+    assert harness.wakes
+    queue, first = harness.take()
+    assert first is batch
+    assert list(queue.batches) == [batch, late]
+    assert late.partition == batch.partition
+    assert harness.accumulator.buffered_bytes == sum(each.size_bytes - 61 for each in (batch, late))
+    after, index = harness.append()
+    assert (after is late, index) == (False, 0), "nothing is put behind the late record's batch"
+
+
+def test_sending_in_the_middle_of_sending_many_is_counted_where_it_belongs():
+    harness, clock = interrupted(linger_ms=0)
+    delivery = BulkDelivery()
+    items = iter([(None, b"%d" % number) for number in range(5)])
+    assert harness.accumulator.append_many(TARGET, items, delivery, 100) is Progress.DONE
+    delivery.complete()
+    ((late, _),) = clock.placed
+    queues = harness.ready()
+    batches = list(queues[0].batches)
+    assert sum(batch.record_count for batch in batches) == 6
+    for batch in batches:
+        harness.accumulator.finish(batch, Outcome(base_offset=0))
+    assert delivery.is_done
+    assert late.is_done
+    assert harness.accumulator.buffered_bytes == 0
+
+
+def test_what_can_never_be_sent_is_refused_in_the_middle_of_sending_too():
+    harness, clock = interrupted(max_request_bytes=1000)
+    errors = []
+
+    def send_too_much():
+        if not errors:
+            errors.append(None)
+            for target, size in ((TARGET, 5000), (Target("t", 1, 7), 100)):
+                with pytest.raises((RecordTooLargeError, ConfigurationError)):
+                    harness.accumulator.append(target, RECORD, size)
+        return harness.now
+
+    harness.accumulator._clock = send_too_much
+    harness.append()
+    assert errors
+    assert clock.placed == []
+    assert harness.accumulator.buffered_bytes == 100
+
+
+def test_a_full_buffer_stops_no_record_that_is_sent_in_the_middle_of_another():
+    """Waiting for room there is waiting for oneself."""
+    harness, clock = interrupted(buffer_bytes=100)
+    harness.append()
+    assert clock.placed[0] is not None
+    assert harness.append() is None
