@@ -35,6 +35,19 @@ class LazyGroup(click.Group):
         """The names, in the order of the table."""
         return list(self._entries)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant; one that is not there is answered with its likes."""
+        name = args[0]
+        if name not in self._entries and not name.startswith("-"):
+            # Imported only now: whoever types well does not pay for it.
+            from difflib import get_close_matches
+
+            likes = " or ".join(map(repr, get_close_matches(name, self._entries)))
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {likes}?" if likes else ""))
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """The command of a name, imported now; None if there is none."""
         entry = self._entries.get(cmd_name)

@@ -121,10 +121,18 @@ def _read_targets(content: Any) -> dict[tuple[str, int], int]:
 
 
 def _plan(admin: "Admin", targets: dict[tuple[str, int], int]) -> list[tuple[Any, ...]]:
+    """What ``_carry_out`` would do; it refuses what a broker refuses, which changes nothing."""
+    for topic in admin.describe_topics(sorted({topic for topic, _ in targets})).values():
+        if topic.is_internal:
+            raise click.ClickException(f"{topic.name} is internal: its records cannot be deleted")
     end = _special_offsets(admin, targets, "latest")
     rows = []
     for place, start in _special_offsets(admin, targets, "earliest").items():
         target = targets[place.topic, place.partition]
+        if target != _HIGH_WATERMARK and not 0 <= target <= end[place]:
+            raise click.ClickException(
+                f"{place}: offset {target} is out of range, there are {start} to {end[place]}"
+            )
         new_start = end[place] if target == _HIGH_WATERMARK else max(target, start)
         rows.append((*place, new_start, new_start - start))
     return rows

@@ -2,19 +2,27 @@
 
 import base64
 import binascii
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import click
 
+from seglog.clients.cli.json_text import JsonText, array_items, object_fields
 from seglog.clients.cli.signals import wait_for_input
 
 READ_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 28
 
 Header = tuple[str, bytes | None]
+
+_RECORD_FIELDS: Final = frozenset(
+    {
+        "topic", "partition", "offset", "timestamp_ms", "key", "key_base64", "value",
+        "value_base64", "headers",
+    }
+)  # fmt: skip
+_HEADER_FIELDS: Final = frozenset({"name", "value", "value_base64"})
 
 
 class InputRecord(NamedTuple):
@@ -146,7 +154,9 @@ class JsonFormat:
     """Lines as ``consume --json`` writes them.
 
     ``key``, ``value`` and ``headers`` are taken as they are, ``key_base64`` and ``value_base64``
-    stand for bytes that are no text; ``timestamp_ms`` and ``partition`` count if they are kept.
+    stand for bytes that are no text; ``timestamp_ms`` and ``partition`` count if they are kept,
+    ``topic`` and ``offset`` do not. A value has to be said, even if it is null: a line that says
+    something else than a record would otherwise delete what is there under its key.
 
     Attributes:
         keep_partition: whether the partition in a line is where its record goes.
@@ -163,16 +173,18 @@ class JsonFormat:
             click.ClickException: it is not such an object.
         """
         try:
-            return self._record_of(json.loads(line))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return self._record_of(line.decode("utf-8-sig"))
+        except (ValueError, TypeError, RecursionError) as error:
             raise click.ClickException(f"line {number} is no record in JSON: {error}") from error
 
-    def _record_of(self, fields: Any) -> InputRecord:
-        if not isinstance(fields, dict):
-            raise TypeError("it is no object")
+    def _record_of(self, text: str) -> InputRecord:
+        fields = object_fields(text)
+        _check_names(fields, _RECORD_FIELDS)
+        if "value" not in fields and "value_base64" not in fields:
+            raise ValueError('it has no "value"; for a deletion say "value":null')
         key = _bytes_of(fields, "key")
-        timestamp_ms = fields.get("timestamp_ms", self.fallback.timestamp_ms)
-        partition = fields.get("partition") if self.keep_partition else None
+        timestamp_ms = _value_of(fields, "timestamp_ms", self.fallback.timestamp_ms)
+        partition = _value_of(fields, "partition") if self.keep_partition else None
         for value in (timestamp_ms, partition):
             if value is not None and type(value) is not int:
                 raise TypeError(f"{value!r} is no integer")
@@ -180,25 +192,51 @@ class JsonFormat:
             self.fallback.key if key is None else key,
             _bytes_of(fields, "value"),
             timestamp_ms,
-            (*self.fallback.headers, *map(_header_of, fields.get("headers") or ())),
+            (*self.fallback.headers, *_headers_of(fields)),
             self.fallback.partition if partition is None else partition,
         )
 
 
-def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
-    encoded = fields.get(f"{name}_base64")
+def _check_names(fields: Mapping[str, JsonText], known: frozenset[str]) -> None:
+    unknown = [name for name in fields if name not in known]
+    if unknown:
+        allowed = ", ".join(sorted(known))
+        raise ValueError(f"there is no field {unknown[0]!r}; there are {allowed}")
+
+
+def _value_of(fields: Mapping[str, JsonText], name: str, default: Any = None) -> Any:
+    return fields[name].value if name in fields else default
+
+
+def _bytes_of(fields: Mapping[str, JsonText], name: str) -> bytes | None:
+    encoded = _value_of(fields, f"{name}_base64")
     if encoded is not None:
+        if not isinstance(encoded, str):
+            raise TypeError(f"{name}_base64: {encoded!r} is no text")
+        if _value_of(fields, name) is not None:
+            raise ValueError(f"it has both {name} and {name}_base64")
         try:
             return base64.b64decode(encoded, validate=True)
         except binascii.Error as error:
             raise ValueError(f"{name}_base64: {error}") from error
-    value = fields.get(name)
-    if value is None:
+    field = fields.get(name)
+    if field is None or field.value is None:
         return None
     # What is no text, is data in JSON: an object as a value is the usual case.
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = field.value if isinstance(field.value, str) else field.text
     return text.encode("utf-8", "surrogatepass")
 
 
-def _header_of(fields: dict[str, Any]) -> Header:
-    return str(fields["name"]), _bytes_of(fields, "value")
+def _headers_of(fields: Mapping[str, JsonText]) -> Iterator[Header]:
+    headers = fields.get("headers")
+    if headers is None or headers.value is None:
+        return
+    if not isinstance(headers.value, list):
+        raise TypeError("headers: it is no array")
+    for text in array_items(headers.text):
+        header = object_fields(text)
+        _check_names(header, _HEADER_FIELDS)
+        name = _value_of(header, "name")
+        if not isinstance(name, str):
+            raise TypeError(f"headers: the name {name!r} is no text")
+        yield name, _bytes_of(header, "value")

@@ -13,6 +13,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from seglog.clients.cli.parameters import key_value
+from seglog.clients.cli.properties import parse_properties
+
 DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "SEGLOG_BOOTSTRAP_SERVER"
 BOOTSTRAP_PROPERTY: Final = "bootstrap.servers"
@@ -110,23 +113,19 @@ def _take_file(ctx: click.Context, _parameter: click.Parameter, value: Path | No
     if value is None:
         return
     try:
-        text = value.read_text(encoding="utf-8-sig")
+        entries = parse_properties(value.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{value} cannot be read: {error}") from error
-    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
-        if not line or line[0] in "#!":
-            continue
-        key, equals, content = line.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"{value}, line {number}: {line!r} is not KEY=VALUE")
-        settings_of(ctx).properties[key.strip()] = content.strip()
+    except ValueError as error:
+        raise click.BadParameter(f"{value}, {error}") from error
+    for key, content in entries:
+        # Blanks behind a value, which Java takes for a part of it, mean nothing in any of ours.
+        settings_of(ctx).properties[key] = content.strip()
 
 
 def _take_properties(
     ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> None:
     for text in values:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
-        settings_of(ctx).properties[key.strip()] = value.strip()
+        key, value = key_value(text)
+        settings_of(ctx).properties[key] = value.strip()

@@ -95,10 +95,62 @@ def test_properties_are_not_taken_from_a_file(threaded_broker: FakeBroker, tmp_p
     assert run("topics", "list", "--command-config", str(file)).exit_code == 2
 
 
+def test_a_file_of_properties_is_read_as_java_reads_it(
+    threaded_broker: FakeBroker, tmp_path: Path
+) -> None:
+    """U23"""
+    threaded_broker.create("flights")
+    host, _, port = threaded_broker.address.rpartition(":")
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"bootstrap.servers: {host}:\\\n    {port}\n! comment\nrequest.timeout.ms 5000\n"
+        "client.id=\\u0061\n"
+    )
+    result = run("topics", "list", "--command-config", str(file), server="127.0.0.1:1")
+    assert (result.stdout, result.stderr) == ("flights\n", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "likes"),
+    [
+        (("topcis", "list"), "Error: No such command 'topcis'. Did you mean 'topics'?"),
+        (("topics", "lsit"), "Error: No such command 'lsit'. Did you mean 'list'?"),
+        (("xyzzy",), "Error: No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_its_likes(typed: tuple[str, ...], likes: str) -> None:
+    """U22"""
+    result = run(*typed)
+    assert result.exit_code == 2
+    assert likes in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("t", "0:4"), "t-0: offset 4 is out of range, there are 0 to 3"),
+        (("t", "0:5000", "1:0"), "t-0: offset 5000 is out of range, there are 0 to 3"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_refuses(
+    threaded_broker: FakeBroker, arguments: tuple[str, ...], words: str
+) -> None:
+    """U21: it said 0 and "5000"."""
+    threaded_broker.create("t", 2)
+    run("produce", "t", "--partition", "0", text="a\nb\nc\n", server=threaded_broker.address)
+    result = run("delete-records", *arguments, "--dry-run", server=threaded_broker.address)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert words in result.stderr
+    kept = run("delete-records", "t", "0:3", "--dry-run", "--json", server=threaded_broker.address)
+    assert json.loads(kept.stdout)[0]["log_start_offset"] == 3
+    assert not threaded_broker.requests_of(api.DeleteRecordsRequest)
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("no equals sign", "line 1: 'no equals sign' is not KEY=VALUE"),
+        ("no equals sign", "there is no client property 'no'"),
+        ("linger.ms=\\u12", "line 1: \\u must be followed by four hexadecimal digits"),
         ("no.such.thing=1", "there is no client property 'no.such.thing'"),
         ("request.timeout.ms=soon", "request.timeout.ms=soon: expected an integer"),
     ],

@@ -121,6 +121,21 @@ def test_what_json_does_not_say_is_not_taken_from_the_options() -> None:
         b'"text"',
         b'{"value_base64": "%"}',
         b'{"value": "v", "timestamp_ms": "now"}',
+        b'{"key":"N1","val":"y"}',
+        b'{"id":1,"name":"a"}',
+        b'{"Key":"k","Value":"v"}',
+        b'{"key":"k"}',
+        b'{"value":"v","values":1}',
+        b'{"value":"v","value":"w"}',
+        b'{"value":"v","value_base64":"dg=="}',
+        b'{"value":NaN}',
+        b'{"value":1} 2',
+        b'{"value":1,}',
+        b'{"value" 1}',
+        b'{"value":"v","headers":[{"name":"h","valu":"x"}]}',
+        b'{"value":"v","headers":{"name":"h"}}',
+        b'{"value":"v","headers":[{"value":"x"}]}',
+        b'{"value":"\xff"}',
         b'{"value": "v", "headers": [1]}',
         b'{"value": "v", "headers": [{"value": "x"}]}',
         b"\xff",
@@ -129,3 +144,37 @@ def test_what_json_does_not_say_is_not_taken_from_the_options() -> None:
 def test_what_is_no_record_in_json_ends_in_a_traceback(line: bytes) -> None:
     with pytest.raises(click.ClickException, match="line 3 is no record in JSON"):
         JsonFormat(keep_partition=False, fallback=LineFormat()).parse(line, 3)
+
+
+def test_a_line_that_deletes_says_so() -> None:
+    """U20: any object without a value was a deletion of what is there under its key."""
+    lines = JsonFormat(keep_partition=False, fallback=LineFormat())
+    assert lines.parse(b'{"key":"N1","value":null}', 1)[:2] == (b"N1", None)
+    with pytest.raises(click.ClickException, match=r"no field 'val'; there are headers, key"):
+        lines.parse(b'{"key":"N1","val":"y"}', 1)
+    with pytest.raises(click.ClickException, match='it has no "value"; for a deletion say'):
+        lines.parse(b'{"key":"N1"}', 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1e400",
+        "1.10",
+        "-0",
+        "123456789012345678901234567890",
+        '{"a" : 1,  "b":[ 1.0 , {} ] }',
+        '{"a": 1, "a": 2}',
+        '"\u00e9"',
+        "true",
+        "[ ]",
+    ],
+)
+def test_a_value_that_is_data_in_json_keeps_its_bytes(text: str) -> None:
+    """U20"""
+    lines = JsonFormat(keep_partition=False, fallback=LineFormat())
+    line = ' { "key" : @ , "headers" : [ { "name" : "h" , "value" : @ } ] , "value" : @ } '
+    record = lines.parse(line.replace("@", text).encode(), 1)
+    expected = json.loads(text) if text.startswith('"') else text
+    assert record.value == record.key == expected.encode()
+    assert list(record.headers) == [("h", expected.encode())]
