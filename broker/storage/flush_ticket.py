@@ -4,22 +4,14 @@ import logging
 import threading
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import NamedTuple
 
-from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFile
 from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError, StorageError
 from seglog.broker.storage.files import FileSystem
+from seglog.broker.storage.leader_epochs import EpochWrite
 from seglog.broker.storage.segment import LogSegment
 from seglog.broker.storage.segment_files import SegmentSync
 
 logger = logging.getLogger(__name__)
-
-
-class EpochWrite(NamedTuple):
-    """Leader epochs that are not on disk yet, as they were when the flush began."""
-
-    file: LeaderEpochCheckpointFile
-    entries: tuple[EpochEntry, ...]
 
 
 class _State(Enum):
@@ -159,9 +151,8 @@ class FlushTicket:
         try:
             for path in self.snapshot_paths:
                 self._sync_snapshot(path)
-            if self.epochs is not None:
-                self.epochs.file.write(self.epochs.entries)  # syncs the directory as well
-            elif new_names or self.snapshot_paths:
+            is_synced = self.epochs is not None and self.epochs.write()
+            if not is_synced and (new_names or self.snapshot_paths):
                 self._file_system.sync_directory(self._directory)
         except DiskFullError as error:
             # Recovery finds the epochs in the batches, as long as it scans them.

@@ -5,9 +5,10 @@ A list of (epoch, start offset) pairs, ascending in both, kept in the partition'
 off what no leader ever acknowledged; consumers use it to notice truncation.
 """
 
+import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFile
 from seglog.protocol.types import NO_LEADER_EPOCH, NO_OFFSET
@@ -15,21 +16,71 @@ from seglog.protocol.types import NO_LEADER_EPOCH, NO_OFFSET
 UNDEFINED_EPOCH_END: Final = EpochEntry(NO_LEADER_EPOCH, NO_OFFSET)
 
 
+class _EpochFile:
+    """The file of one log's epochs; written by any thread, one at a time.
+
+    States are numbered, so that a flush that was begun before a truncation does not bring back what
+    was cut, and two writers never share the temporary file.
+    """
+
+    def __init__(self, file: LeaderEpochCheckpointFile) -> None:
+        self.file = file
+        self.written = 0
+        self._lock = threading.Lock()
+
+    def write(self, number: int, entries: Sequence[EpochEntry]) -> bool:
+        with self._lock:
+            if number <= self.written:
+                return False
+            self.file.write(entries)
+            self.written = number
+            return True
+
+
+class EpochWrite(NamedTuple):
+    """The epochs of a log as they were at a moment, on their way to the disk.
+
+    Attributes:
+        file: where to.
+        number: of the state; a later one has a higher number.
+        entries: the epochs.
+    """
+
+    file: _EpochFile
+    number: int
+    entries: tuple[EpochEntry, ...]
+
+    def write(self) -> bool:
+        """Puts them on disk, unless they or newer ones are there; blocks, in any thread.
+
+        Returns:
+            Whether it was written, and with it every name in the folder.
+
+        Raises:
+            DiskFullError, FileError: the old content is still there.
+        """
+        return self.file.write(self.number, self.entries)
+
+
 class LeaderEpochCache:
     """The epochs of one log.
 
-    ``assign`` is on disk when it returns; after the truncations the file is older than the cache
-    until ``write`` is called (``has_unwritten_changes``), which is safe: the loader cuts the list
-    to the log anyway.
+    The file is older than the cache until it is written. Where that only lacks the newest epochs,
+    or still has what was cut from the log, it is safe: the loader cuts the list to the log.
     """
 
     def __init__(self, file: LeaderEpochCheckpointFile, entries: Iterable[EpochEntry] = ()) -> None:
-        self.has_unwritten_changes = False
-        self._file = file
+        self._number = 0
+        self._file = _EpochFile(file)
         self._entries: list[EpochEntry] = []
         for entry in entries:
             self._put(*entry)
-        self.has_unwritten_changes = False
+        self._file.written = self._number
+
+    @property
+    def has_unwritten_changes(self) -> bool:
+        """Whether the disk does not have the newest state yet."""
+        return self._number > self._file.written
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -46,21 +97,12 @@ class LeaderEpochCache:
         """The oldest epoch with its start, None if there is none."""
         return self._entries[0] if self._entries else None
 
-    def assign(self, epoch: int, start_offset: int) -> bool:
+    def note(self, epoch: int, start_offset: int) -> bool:
         """Notes that ``epoch`` starts at ``start_offset``; whether that was news (EPOCH-1, 2).
 
         Raises:
             ValueError: a number is negative.
-            DiskFullError, FileError: the file could not be replaced; the cache has the epoch and
-                ``has_unwritten_changes``.
         """
-        if not self.note(epoch, start_offset):
-            return False
-        self.write()
-        return True
-
-    def note(self, epoch: int, start_offset: int) -> bool:
-        """``assign`` without writing the file, for a caller that notes many."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} from offset {start_offset} on: negative")
         return self._put(epoch, start_offset)
@@ -72,7 +114,7 @@ class LeaderEpochCache:
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
-        self.has_unwritten_changes = True
+        self._number += 1
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:
@@ -102,7 +144,7 @@ class LeaderEpochCache:
         if end_offset < 0 or keep == len(self._entries):
             return False
         del self._entries[keep:]
-        self.has_unwritten_changes = True
+        self._number += 1
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -114,26 +156,22 @@ class LeaderEpochCache:
         if covering == 0 and self._entries[0] == replaced:
             return False
         self._entries[: covering + 1] = [replaced]
-        self.has_unwritten_changes = True
+        self._number += 1
         return True
 
     def clear(self) -> None:
         """Forgets all epochs."""
-        self.has_unwritten_changes = self.has_unwritten_changes or bool(self._entries)
-        self._entries.clear()
+        if self._entries:
+            self._entries.clear()
+            self._number += 1
 
-    def write(self) -> None:
-        """Puts the cache on disk.
-
-        Raises:
-            DiskFullError, FileError: the old content is still there.
-        """
-        self._file.write(self._entries)
-        self.has_unwritten_changes = False
+    def begin_write(self) -> EpochWrite:
+        """What has to be written for the disk to have the epochs as they are now."""
+        return EpochWrite(self._file, self._number, self.entries)
 
     def moved(self, path: str) -> None:
         """Takes note that the partition's folder was renamed."""
-        self._file.path = path
+        self._file.file.path = path
 
 
 def _epoch_of(entry: EpochEntry) -> int:

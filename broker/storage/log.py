@@ -20,8 +20,8 @@ from seglog.broker.storage.layout import LEADER_EPOCH_CHECKPOINT
 from seglog.broker.storage.log_flush import LogFlusher
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.log_reader import FetchData, FetchIsolation, LogReader
-from seglog.broker.storage.log_replay import replay_producers
 from seglog.broker.storage.log_swap import swap_segments, take_away
+from seglog.broker.storage.log_truncation import LogTruncator, Truncation
 from seglog.broker.storage.log_writer import LogWriter
 from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.broker.storage.retention import DeletionReason, RetentionBounds, deletable_segments
@@ -50,8 +50,6 @@ class Log:
         segments: read them, but change them only through the log.
         leader_epochs: which leader wrote what.
         producer_state: idempotence and open transactions.
-        truncations: how often its end was cut since it was opened; who works on sealed segments in
-            another thread compares it, since a segment that was cut may have grown again.
     """
 
     def __init__(
@@ -83,8 +81,10 @@ class Log:
         self._writer = LogWriter(
             file_system, directory, str(topic_partition), config, parts, self._reader, self._flusher
         )
-        self.truncations = 0
         self._reported_future: LogSegment | None = None
+        self._truncator = LogTruncator(
+            file_system, str(topic_partition), parts, self._flusher, self._reader, self._writer
+        )
         parts.update_first_unstable()
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ class Log:
             StorageError: the disk failed.
         """
         prepared = prepare_append(records, self.config, now_ms, origin)
-        return self._writer.append_prepared(
+        return self.append_prepared(
             prepared,
             now_ms=now_ms,
             leader_epoch=leader_epoch,
@@ -130,6 +130,7 @@ class Log:
         transaction_version: int = 0,
     ) -> AppendInfo:
         """Append a batch that `prepare_append` has validated; raises as `append` does."""
+        self._truncator.check_at_rest()
         return self._writer.append_prepared(
             prepared,
             now_ms=now_ms,
@@ -150,6 +151,7 @@ class Log:
             UnexpectedOffsetError: the offsets do not ascend from the log end.
             StorageError: the disk failed.
         """
+        self._truncator.check_at_rest()
         return self._writer.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
 
     def roll(self, now_ms: int) -> LogSegment:
@@ -158,6 +160,7 @@ class Log:
         Raises:
             StorageError: the files could not be made; the log goes on with the old segment.
         """
+        self._truncator.check_at_rest()
         active = self.segments.active
         if active.size_bytes == 0:
             return active
@@ -169,7 +172,9 @@ class Log:
         Nothing else would: without appends no roll for age is ever decided (ROLL-3).
         """
         active = self.segments.active
-        if not is_overdue_for_compaction(active, self.config, now_ms):
+        if self._truncator.is_under_way or not is_overdue_for_compaction(
+            active, self.config, now_ms
+        ):
             return False
         self._writer.roll_to(self.offsets.log_end, now_ms, RollReason.AGE)
         return True
@@ -233,6 +238,20 @@ class Log:
             raise OffsetOutOfRangeError(offset, offsets.log_start, offsets.high_watermark)
         return max(target, offsets.log_start)
 
+    def follow_log_start(self, offset: int) -> bool:
+        """Raise the log start to that of a leader (FOL-7); whether it moved.
+
+        Raises:
+            OffsetOutOfRangeError: the leader begins above the end of this log, which has nothing
+                in common with it any more and has to begin anew there (`begin_restart`).
+        """
+        offsets = self.offsets
+        if offset > offsets.log_end:
+            raise OffsetOutOfRangeError(offset, offsets.log_start, offsets.log_end)
+        before = offsets.log_start
+        self._raise_log_start(offset)
+        return offsets.log_start > before
+
     def _raise_log_start(self, offset: int) -> None:
         if not self.offsets.advance_log_start(offset):
             return
@@ -279,7 +298,7 @@ class Log:
             Those that are gone, of which somebody has to call ``delete_files`` later; not all of
             them where a full disk leaves no room for a name.
         """
-        if not doomed:
+        if not doomed or self._truncator.is_under_way:
             return []
         if doomed[-1] is self.segments.active:
             try:
@@ -311,69 +330,26 @@ class Log:
 
     # ---- truncation
 
-    def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Cut the log so that it ends at ``offset``; whether data changed (TRUNC-1 to 8).
+    @property
+    def truncations(self) -> int:
+        """How often its end was cut since it was opened (T10).
 
-        Raises:
-            ValueError: the offset is negative.
-            StorageError: the disk failed.
+        What works on sealed segments in another thread compares it, since a segment that was cut
+        may have grown again.
         """
-        if offset < 0:
-            raise ValueError(f"cannot truncate {self.topic_partition} to offset {offset}")
-        if offset >= self.offsets.log_end:
-            if self.leader_epochs.truncate_from_end(self.offsets.log_end):
-                self.leader_epochs.write()
-            return False
-        first = self.segments.first
-        if first is None or offset < first.base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
-            return True
-        if offset < self.offsets.high_watermark:
-            logger.warning(
-                "event=truncation-below-high-watermark log=%s offset=%d high_watermark=%d",
-                self.topic_partition,
-                offset,
-                self.offsets.high_watermark,
-            )
-        for segment in self.segments.higher_all(offset):
-            self.segments.remove(segment.base_offset)
-            segment.delete_files()
-        self.segments.active.truncate_to(offset, now_ms)
-        self.offsets.truncate(offset)
-        self.leader_epochs.truncate_from_end(offset)
-        self._snapshots.remove_outside(0, offset)
-        self._after_truncation(now_ms)
-        return True
+        return self._truncator.count
 
-    def truncate_fully_and_start_at(
-        self, offset: int, now_ms: int, log_start: int | None = None
-    ) -> None:
-        """Drop everything; the next record gets ``offset`` (TRUNC-9)."""
-        for segment in self.segments.clear():
-            segment.delete_files()
-        self.segments.add(
-            LogSegment.create(self._file_system, self.directory, offset, self.config, now_ms)
-        )
-        self.offsets.restart_at(offset, log_start)
-        self.leader_epochs.clear()
-        self._snapshots.remove_all()
-        self._after_truncation(now_ms)
+    def begin_truncation(self, offset: int, now_ms: int) -> Truncation:
+        """Begin to cut the log so that it ends at ``offset``; see `LogTruncator.begin`."""
+        return self._truncator.begin(self.directory, self.config, offset, now_ms)
 
-    def _after_truncation(self, now_ms: int) -> None:
-        self.truncations += 1
-        self._flusher.content_truncated()
-        self._reader.forget()
-        self._writer.choose_jitter()
-        if self.leader_epochs.has_unwritten_changes:
-            self.leader_epochs.write()
-        replay_producers(
-            self.producer_state,
-            self._snapshots,
-            self.segments,
-            log_end=self.offsets.log_end,
-            now_ms=now_ms,
-        )
-        self._parts.update_first_unstable()
+    def begin_restart(self, offset: int, now_ms: int, log_start: int | None = None) -> Truncation:
+        """Begin to drop everything; see `LogTruncator.begin_restart`."""
+        return self._truncator.begin_restart(self.directory, self.config, offset, now_ms, log_start)
+
+    def finish_truncation(self, truncation: Truncation) -> None:
+        """Go on with what a truncation that was run has left."""
+        self._truncator.finish(truncation)
 
     # ---- compaction
 
@@ -391,6 +367,7 @@ class Log:
             The old segments, renamed ``.deleted``. Somebody syncs ``directory``, which may take its
             time, and calls their ``delete_files`` after that.
         """
+        self._truncator.check_at_rest()
         removed = swap_segments(self._file_system, self.directory, self.segments, new, old)
         for segment in removed:
             self._flusher.segment_removed(segment)

@@ -16,7 +16,7 @@ from typing import Final
 
 from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.flush_ticket import EpochWrite, FlushTicket
+from seglog.broker.storage.flush_ticket import FlushTicket
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.segment import LogSegment
 
@@ -31,7 +31,7 @@ class LogFlusher:
     """Which parts of a log are not on disk yet; makes tickets and takes them back.
 
     Owned by the log. A truncation starts another generation of the content: a flush that was begun
-    before it says nothing about the offsets any more.
+    before it, or while it ran, says nothing about the offsets any more.
     """
 
     def __init__(self, file_system: FileSystem, parts: LogParts) -> None:
@@ -41,7 +41,6 @@ class LogFlusher:
         self._segments = parts.segments
         self._offsets = parts.offsets
         self._leader_epochs = parts.leader_epochs
-        self._epoch_file = parts.epoch_file
         self._snapshots = parts.snapshots
         self._generation = 0
         self._begun: list[FlushTicket] = []
@@ -97,7 +96,7 @@ class LogFlusher:
         It has the first few of many segments, so that a log that was not synced for long, or whose
         recovery point was lost, does not need a descriptor for each of its files at once.
         """
-        active = self._segments.active
+        active, epochs = self._segments.active, self._leader_epochs
         below = (segment for segment in self._sealed if segment.base_offset < up_to)
         sealed = list(islice(below, self._segments_at_once + 1))
         continues_to = None
@@ -117,17 +116,10 @@ class LogFlusher:
             generation=self._generation,
             last_append_ms=self._last_append_ms,
             snapshot_paths=self._snapshots.unsynced_paths(up_to),
-            epochs=self._unwritten_epochs(),
+            epochs=epochs.begin_write() if epochs.has_unwritten_changes else None,
         )
         self._begun.append(ticket)
         return ticket
-
-    def _unwritten_epochs(self) -> EpochWrite | None:
-        if not self._leader_epochs.has_unwritten_changes:
-            return None
-        if any(ticket.epochs is not None and not ticket.is_over for ticket in self._begun):
-            return None  # two at once would write the same temporary file
-        return EpochWrite(self._epoch_file, self._leader_epochs.entries)
 
     def finish(self, ticket: FlushTicket) -> bool:
         """Take a ticket back that was run; whether all it stands for is on disk (FLUSH-3)."""
@@ -136,8 +128,6 @@ class LogFlusher:
             self._failure = ticket.sync_failure
         if not ticket.is_done or ticket.generation != self._generation:
             return False
-        if ticket.epochs is not None and ticket.epochs.entries == self._leader_epochs.entries:
-            self._leader_epochs.has_unwritten_changes = False
         for segment in ticket.sealed:
             self.segment_removed(segment)
         self._snapshots.mark_synced(ticket.snapshot_paths)

@@ -127,7 +127,7 @@ class LogLoader:
         on_disk = self.options.recovery_point
         self._open_segments(names)
         options = self.options
-        leader_epochs, epoch_file = self._open_epochs()
+        leader_epochs = self._open_epochs()
         snapshots = ProducerSnapshotFiles(self.file_system, self.directory, names)
         producers = ProducerState(str(self.topic_partition), options.producer_expiration_ms)
         first = self.segments.first
@@ -162,7 +162,7 @@ class LogLoader:
             log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
         )
         self.segments.active.prepare_for_appends()
-        parts = LogParts(self.segments, offsets, leader_epochs, epoch_file, producers, snapshots)
+        parts = LogParts(self.segments, offsets, leader_epochs, producers, snapshots)
         return Log(
             self.file_system,
             self.directory,
@@ -313,16 +313,16 @@ class LogLoader:
             self.file_system, f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         )
 
-    def _open_epochs(self) -> tuple[LeaderEpochCache, LeaderEpochCheckpointFile]:
+    def _open_epochs(self) -> LeaderEpochCache:
         """Read the epochs; if the file is damaged, find them in the batches."""
         file = self._epoch_file()
         try:
-            return LeaderEpochCache(file, file.read(empty_ok=False)), file
+            return LeaderEpochCache(file, file.read(empty_ok=False))
         except CorruptCheckpointError as error:
             logger.warning("event=leader-epochs-rebuilt error=%s", error)
         leader_epochs = LeaderEpochCache(file)
         note_all_epochs(self.segments, leader_epochs)
-        return leader_epochs, file
+        return leader_epochs
 
     def _cut_epochs(self, leader_epochs: LeaderEpochCache, log_start: int, log_end: int) -> None:
         """Cut the epochs to the log (REC-11); a log without any finds them in its batches."""

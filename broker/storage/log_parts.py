@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from seglog.broker.storage.checkpoint import LeaderEpochCheckpointFile
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
 from seglog.broker.storage.offsets import LogOffsets
 from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
@@ -17,7 +16,6 @@ class LogParts:
     segments: LogSegments
     offsets: LogOffsets
     leader_epochs: LeaderEpochCache
-    epoch_file: LeaderEpochCheckpointFile
     producers: ProducerState
     snapshots: ProducerSnapshotFiles
 

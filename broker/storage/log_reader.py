@@ -49,6 +49,10 @@ class LogReader:
     Args:
         segments: of the log.
         offsets: of the log.
+
+    Attributes:
+        is_being_cut: whether files may hold more than what lies below the log end, since a
+            truncation lowers it first.
     """
 
     __slots__ = (
@@ -58,11 +62,13 @@ class LogReader:
         "_positions",
         "_segments",
         "_version",
+        "is_being_cut",
     )
 
     def __init__(self, segments: LogSegments, offsets: LogOffsets) -> None:
         self._segments = segments
         self._offsets = offsets
+        self.is_being_cut = False
         self._positions: dict[int, tuple[LogSegment, int]] = {}
         self._version = segments.version
         self._looked_at = 0
@@ -150,7 +156,7 @@ class LogReader:
 
     def _end_position(self, segment: LogSegment, limit: int) -> int:
         """The position in the segment where what lies below ``limit`` ends (READ-10)."""
-        if limit >= self._offsets.log_end:
+        if limit >= self._offsets.log_end and not self.is_being_cut:
             return segment.size_bytes
         following = self._segments.higher(segment.base_offset)
         if following is not None and following.base_offset <= limit:

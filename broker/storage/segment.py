@@ -184,6 +184,18 @@ class LogSegment:
             self._next_offset = next_offset
         return self._next_offset
 
+    def end_before(self, offset: int) -> int:
+        """The offset behind the last batch that ends below ``offset``; the base offset if none."""
+        end = self.base_offset
+        if offset <= end:
+            return end
+        for step in self._indexes.walk_from(offset - 1):
+            last_offset = step.extent().last_offset
+            if last_offset >= offset:
+                break
+            end = last_offset + 1
+        return end
+
     def ends_with_a_batch(self) -> bool:
         """Whether the file ends as appends leave it; looks at what follows the last index entry.
 

@@ -27,7 +27,7 @@ from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
 from support.index_checks import entries_of
-from support.log_builder import KEEP, NOW_MS, append, at_once, open_log, read_all, reopen
+from support.log_builder import KEEP, NOW_MS, append, at_once, open_log, read_all, reopen, truncate
 from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
 
@@ -132,14 +132,14 @@ class LogModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.log_end > self.log_start)
     @rule(data=st.data())
-    def truncate(self, data: st.DataObject) -> None:
-        # Behind a batch: a log that was cut inside of one, or in a hole, ends there only until it
-        # is opened again, since nothing on disk tells where.
-        ends = [last + 1 for _, last in self.batches if self.log_start <= last + 1 < self.log_end]
-        if not ends:
-            return
-        target = data.draw(st.sampled_from(ends))
-        self.log.truncate_to(target, NOW_MS)
+    def cut(self, data: st.DataObject) -> None:
+        asked = data.draw(st.integers(self.log_start, self.log_end - 1))
+        assert truncate(self.log, asked)
+        target = self.log.offsets.log_end
+        assert target <= asked
+        below = [last + 1 for _, last in self.batches if last < asked]
+        assert not below or target >= max(below)
+        self.log_start = min(self.log_start, target)
         self.batches = [batch for batch in self.batches if batch[1] < target]
         kept = {offset for first, last in self.batches for offset in range(first, last + 1)}
         self.records = [record for record in self.records if record[0] in kept]

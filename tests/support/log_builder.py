@@ -160,6 +160,21 @@ def end_transaction(
     return info
 
 
+def truncate(log: Log, offset: int) -> bool:
+    """Cut a log so that it ends at an offset, as a follower does; whether records went."""
+    truncation = log.begin_truncation(offset, NOW_MS)
+    truncation.run()
+    log.finish_truncation(truncation)
+    return truncation.cuts_records
+
+
+def restart(log: Log, offset: int) -> None:
+    """Drop everything, so that the next record gets an offset."""
+    truncation = log.begin_restart(offset, NOW_MS)
+    truncation.run()
+    log.finish_truncation(truncation)
+
+
 def read_bytes(
     log: Log,
     offset: int,

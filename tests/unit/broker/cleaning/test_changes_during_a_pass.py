@@ -14,7 +14,7 @@ from seglog.broker.storage.errors import CorruptLogError, DiskFullError, FileErr
 from seglog.broker.storage.log import Log
 from seglog.protocol.types import TopicPartition
 from support.cleaning_broker import Cleaning
-from support.log_builder import names_in, open_log, read_all
+from support.log_builder import names_in, open_log, read_all, truncate
 
 LOG = TopicPartition("t", 0)
 
@@ -91,7 +91,7 @@ async def test_a_truncation_during_a_pass_is_not_undone(
     grown = asyncio.Event()
 
     def cut() -> None:
-        log.truncate_to(4, cleaning.now_ms)
+        truncate(log, 4)
         grown.set()
 
     before_the_swap(monkeypatch, cut)
@@ -114,7 +114,7 @@ async def test_what_follows_a_truncation_does_not_pass_for_clean(start: Callable
     log = await four_segments(cleaning)
     assert (await cleaning.clean()).error is None
     assert cleaning.cleaner.look_at(log).first_dirty_offset == 5
-    log.truncate_to(1, cleaning.now_ms)
+    truncate(log, 1)
     for number in range(10):
         await cleaning.put("k0", str(number))
     cleaning.roll()

@@ -1,5 +1,6 @@
 """The leader epoch cache."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFi
 from seglog.broker.storage.errors import DiskFullError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.leader_epochs import UNDEFINED_EPOCH_END, LeaderEpochCache
+from seglog.broker.storage.system_calls import SystemCalls
 from support.faulty_file_system import FaultyFileSystem
 
 
@@ -16,18 +18,25 @@ def file(tmp_path: Path) -> LeaderEpochCheckpointFile:
     return LeaderEpochCheckpointFile(OsFileSystem(), str(tmp_path / "leader-epoch-checkpoint"))
 
 
+def assign(cache: LeaderEpochCache, epoch: int, start_offset: int) -> bool:
+    """Note an epoch and put it on disk, if it is news."""
+    is_new = cache.note(epoch, start_offset)
+    cache.begin_write().write()
+    return is_new
+
+
 @pytest.fixture
 def cache(file: LeaderEpochCheckpointFile) -> LeaderEpochCache:
     cache = LeaderEpochCache(file)
     for epoch, start in ((2, 10), (4, 20), (7, 30)):
-        cache.assign(epoch, start)
+        assign(cache, epoch, start)
     return cache
 
 
 def test_epoch_is_forgotten_by_a_crash(
     cache: LeaderEpochCache, file: LeaderEpochCheckpointFile
 ) -> None:
-    """EPOCH-2: on disk when assign returns."""
+    """EPOCH-2: on disk when it was written."""
     assert LeaderEpochCache(file, file.read()).entries == cache.entries == (
         (2, 10), (4, 20), (7, 30),
     )  # fmt: skip
@@ -38,10 +47,10 @@ def test_known_epoch_is_written_again(tmp_path: Path) -> None:
     """EPOCH-1: every append asks."""
     file_system = FaultyFileSystem()
     cache = LeaderEpochCache(LeaderEpochCheckpointFile(file_system, str(tmp_path / "e")))
-    assert cache.assign(1, 5)
+    assert assign(cache, 1, 5)
     writes = file_system.calls.total
-    assert not cache.assign(1, 5)
-    assert not cache.assign(1, 100)
+    assert not assign(cache, 1, 5)
+    assert not assign(cache, 1, 100)
     assert file_system.calls.total == writes
 
 
@@ -62,7 +71,7 @@ def test_contradicting_epochs_stay(
     cache: LeaderEpochCache, assigned: tuple[int, int], expected: list[tuple[int, int]]
 ) -> None:
     """EPOCH-2."""
-    assert cache.assign(*assigned)
+    assert assign(cache, *assigned)
     assert list(cache.entries) == expected
 
 
@@ -70,7 +79,7 @@ def test_contradicting_epochs_stay(
 def test_negative_epoch_is_kept(cache: LeaderEpochCache, epoch: int, start: int) -> None:
     """EPOCH-3."""
     with pytest.raises(ValueError, match="negative"):
-        cache.assign(epoch, start)
+        assign(cache, epoch, start)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +155,7 @@ def test_truncation_from_the_start_forgets_the_covering_epoch(
     assert changed == (offset > 10)
     if changed:
         assert file.read() != expected
-        cache.write()
+        cache.begin_write().write()
     assert file.read() == expected
 
 
@@ -155,7 +164,7 @@ def test_clear_leaves_an_epoch(cache: LeaderEpochCache, file: LeaderEpochCheckpo
     cache.clear()
     assert cache.entries == ()
     assert cache.has_unwritten_changes
-    cache.write()
+    cache.begin_write().write()
     assert file.read() == []
 
 
@@ -165,16 +174,54 @@ def test_full_disk_forgets_that_the_file_is_old(tmp_path: Path) -> None:
     cache = LeaderEpochCache(file, [EpochEntry(1, 5)])
     file_system.calls.free_bytes = 0
     with pytest.raises(DiskFullError):
-        cache.assign(2, 9)
+        assign(cache, 2, 9)
     assert cache.has_unwritten_changes
     assert cache.latest_epoch == 2
     file_system.calls.heal()
-    cache.write()
+    cache.begin_write().write()
     assert file.read() == [(1, 5), (2, 9)]
 
 
 def test_moved_folder_gets_the_old_file(cache: LeaderEpochCache, tmp_path: Path) -> None:
     (tmp_path / "moved").mkdir()
     cache.moved(str(tmp_path / "moved" / "leader-epoch-checkpoint"))
-    cache.assign(9, 90)
+    assign(cache, 9, 90)
     assert (tmp_path / "moved" / "leader-epoch-checkpoint").read_text().endswith("9 90\n")
+
+
+def test_write_begun_before_a_cut_leaves_the_newer_epochs(
+    cache: LeaderEpochCache, file: LeaderEpochCheckpointFile
+) -> None:
+    """T3: a flush collects the epochs, the log is truncated, and only then does the flush write."""
+    cache.note(8, 40)
+    before = cache.begin_write()
+    cache.truncate_from_end(30)
+    assert cache.begin_write().write()
+    assert not before.write()
+    assert file.read() == [(2, 10), (4, 20)]
+
+
+def test_writers_of_one_file_take_turns(tmp_path: Path) -> None:
+    """T3: the loop begins a leadership while a worker flushes."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    class SlowCalls(SystemCalls):
+        def rename(self, source: str, target: str) -> None:
+            entered.set()
+            assert go_on.wait(30)
+            super().rename(source, target)
+
+    file = LeaderEpochCheckpointFile(OsFileSystem(SlowCalls()), str(tmp_path / "e"))
+    cache = LeaderEpochCache(file)
+    cache.note(1, 10)
+    first = threading.Thread(target=cache.begin_write().write)
+    first.start()
+    assert entered.wait(30)
+    cache.note(2, 20)
+    second = threading.Thread(target=cache.begin_write().write)
+    second.start()
+    go_on.set()
+    first.join()
+    second.join()
+    assert file.read() == [(1, 10), (2, 20)]
+    assert not cache.has_unwritten_changes

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.errors import FileError, OffsetOutOfRangeError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log_truncation import TruncationUnderWayError
 from seglog.broker.storage.segment import LogSegment
 from seglog.config.log_config import LogConfig
 from support.faulty_file_system import FaultyFileSystem
@@ -27,6 +28,8 @@ from support.log_builder import (
     open_log,
     read_all,
     reopen,
+    restart,
+    truncate,
 )
 from support.recording_file_system import RecordingFileSystem
 from support.segment_builder import append as append_to_segment
@@ -131,7 +134,7 @@ def test_producers_survive_the_deletion_of_their_records(tmp_path: Path) -> None
 def test_truncation_keeps_exactly_what_lies_below(log: Log, target: int) -> None:
     """TRUNC-1, TRUNC-3 to TRUNC-5."""
     log.flush()
-    assert log.truncate_to(target, NOW_MS)
+    assert truncate(log, target)
     offsets = log.offsets
     assert offsets.log_end == offsets.high_watermark == offsets.recovery_point == target
     assert offsets_of(read_all(log)) == list(range(target))
@@ -145,22 +148,22 @@ def test_truncation_keeps_exactly_what_lies_below(log: Log, target: int) -> None
 
 
 def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path: Path) -> None:
-    """TRUNC-3, TRUNC-4: the end is where it was asked for."""
+    """TRUNC-3, TRN-9: the log ends where its data does, also after the next start."""
     log = open_log(tmp_path / "log")
     append(log, [b"a"] * 5)
     append(log, [b"b"] * 5)
-    log.truncate_to(7, NOW_MS)
-    assert log.offsets.log_end == 7
+    truncate(log, 7)
+    assert log.offsets.log_end == 5
     assert offsets_of(read_all(log)) == [0, 1, 2, 3, 4]
-    assert append(log).first_offset == 7
+    assert append(log).first_offset == 5
 
 
 def test_truncation_at_or_above_the_end_changes_no_record(log: Log) -> None:
     """TRUNC-1, TRUNC-10."""
-    assert not log.truncate_to(60, NOW_MS)
-    assert not log.truncate_to(1000, NOW_MS)
+    assert not truncate(log, 60)
+    assert not truncate(log, 1000)
     with pytest.raises(ValueError, match="-1"):
-        log.truncate_to(-1, NOW_MS)
+        truncate(log, -1)
     assert offsets_of(read_all(log)) == list(range(60))
 
 
@@ -168,12 +171,53 @@ def test_truncation_below_the_first_segment_restarts_the_log(log: Log) -> None:
     """TRUNC-2, TRUNC-9."""
     log.delete_records_before(40)
     run_retention(log)
-    log.truncate_to(10, NOW_MS)
+    truncate(log, 10)
     assert base_offsets(log) == [10]
     assert (log.offsets.log_start, log.offsets.log_end) == (10, 10)
     assert log.leader_epochs.entries == ()
     assert names_in(log.directory, ".snapshot") == []
     assert append(log).first_offset == 10
+
+
+def test_log_that_is_being_cut_refuses_other_changes(log: Log) -> None:
+    """T5: a worker reads segments and snapshots meanwhile; readers see what is below the cut."""
+    truncation = log.begin_truncation(20, NOW_MS)
+    assert log.offsets.log_end == log.offsets.high_watermark == 20
+    assert offsets_of(read_all(log)) == list(range(20))
+    for change in (
+        lambda: append(log),
+        lambda: log.roll(NOW_MS),
+        lambda: log.begin_truncation(10, NOW_MS),
+        lambda: log.replace_segments([], []),
+    ):
+        with pytest.raises(TruncationUnderWayError):
+            change()
+    log.update_config(LogConfig(retention_ms=0))
+    assert run_retention(log, NOW_MS + DAY_MS) == 0
+    truncation.run()
+    log.finish_truncation(truncation)
+    assert append(log).first_offset == 20
+
+
+def test_truncation_makes_a_cleaning_under_way_worthless(log: Log) -> None:
+    """TRUNC-11, T10: what it has read may not be in the log any more."""
+    assert not truncate(log, 60)
+    assert log.truncations == 0
+    assert truncate(log, 20)
+    restart(log, 100)
+    assert log.truncations == 2
+
+
+def test_log_start_of_a_leader_above_the_end_asks_for_a_new_beginning(log: Log) -> None:
+    """T7, TRN-6, FOL-7."""
+    assert log.follow_log_start(30)
+    assert not log.follow_log_start(20)
+    with pytest.raises(OffsetOutOfRangeError, match=r"offset 61 .* 30 up to .* 60"):
+        log.follow_log_start(61)
+    assert log.offsets.log_start == 30
+    restart(log, 61)
+    assert not log.follow_log_start(61)
+    assert append(log).first_offset == 61
 
 
 def test_truncation_takes_epochs_producers_and_transactions_back(tmp_path: Path) -> None:
@@ -184,7 +228,7 @@ def test_truncation_takes_epochs_producers_and_transactions_back(tmp_path: Path)
     log.roll(NOW_MS)
     append(log, producer_id=7, sequence=1, leader_epoch=1)
     end_transaction(log, 8, commit=False, leader_epoch=1)
-    log.truncate_to(2, NOW_MS)
+    truncate(log, 2)
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0)]
     assert log.producer_state.transactions.in_order() == [(8, 1)]
     assert log.aborted_transactions(0, 10) == []
@@ -196,7 +240,7 @@ def test_truncation_below_the_high_watermark_is_reported(
 ) -> None:
     """TRUNC-10."""
     with caplog.at_level(logging.WARNING):
-        log.truncate_to(10, NOW_MS)
+        truncate(log, 10)
     assert "truncation-below-high-watermark" in caplog.text
 
 

@@ -15,7 +15,7 @@ from seglog.broker.storage.log import Log
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 from support.faulty_file_system import FaultyFileSystem
-from support.log_builder import KEEP, NOW_MS, append, append_many, open_log, reopen
+from support.log_builder import KEEP, NOW_MS, append, append_many, open_log, reopen, truncate
 from support.open_descriptors import open_descriptors
 from support.recording_file_system import RecordingFileSystem
 
@@ -156,7 +156,7 @@ def test_truncation_makes_a_running_flush_worthless(log: Log) -> None:
     append_many(log, 10)
     ticket = log.begin_flush()
     ticket.run()
-    log.truncate_to(4, NOW_MS)
+    truncate(log, 4)
     append_many(log, 6)
     assert not log.finish_flush(ticket)
     assert log.offsets.recovery_point == 0

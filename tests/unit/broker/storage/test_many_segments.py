@@ -20,6 +20,7 @@ from support.log_builder import (
     end_transaction,
     open_log,
     reopen,
+    truncate,
 )
 
 FEW, MANY = 12, 240
@@ -112,7 +113,7 @@ def test_readable_bytes_follow_rolls_retention_and_truncation(tmp_path: Path) ->
     log.delete_segments([segment for segment, _ in log.deletable_segments(NOW_MS)], NOW_MS)
     assert [readable(offset) for offset in (6, 7, 19)] == [0, 13 * size, size]
     assert log.segment_bytes_total == 13 * size
-    log.truncate_to(12, NOW_MS)
+    truncate(log, 12)
     assert [readable(offset) for offset in (7, 11, 12)] == [5 * size, size, 0]
     append(log, [b"v" * 150], timestamps_ms=NOW_MS)
     log.set_high_watermark(log.offsets.log_end)

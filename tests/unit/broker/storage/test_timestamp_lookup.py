@@ -25,6 +25,7 @@ from support.log_builder import (
     end_transaction,
     open_log,
     reopen,
+    truncate,
 )
 
 END = FetchIsolation.LOG_END
@@ -103,7 +104,7 @@ def test_running_maxima_are_forgotten_when_a_sealed_segment_is_cut(
     for number in range(60):
         append(log, [b"v" * 50], timestamps_ms=NOW_MS + number)
     assert offset_at(log, NOW_MS + 59) == 59
-    log.truncate_to(target, NOW_MS)
+    truncate(log, target)
     assert offset_at(log, NOW_MS + target - 1) == target - 1
     for number in range(target, 100):
         append(log, [b"v" * 50], timestamps_ms=NOW_MS + 1000 + number)
