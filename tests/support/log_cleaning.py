@@ -38,9 +38,8 @@ class CompactedLog:
     ) -> None:
         self.log: Log = open_log(directory, config)
         self.first_dirty: int | None = None
-        self._cleaner = Cleaner(
-            _DISK, map_bytes=map_bytes, map_load_factor=0.9, buffer_bytes=buffer_bytes
-        )
+        self.map_bytes = map_bytes
+        self._buffer_bytes = buffer_bytes
 
     def clean(self, now_ms: int = NOW_MS, *, roll: bool = True) -> CleaningResult:
         """One pass; by default over everything that is decided, the active segment included."""
@@ -48,7 +47,13 @@ class CompactedLog:
             self.log.roll(now_ms)
         log = self.log
         plan = make_plan(log, look_at(log, self.first_dirty, now_ms), now_ms)
-        result = self._cleaner.clean(
+        cleaner = Cleaner(
+            _DISK,
+            map_bytes=self.map_bytes,
+            map_load_factor=0.9,
+            buffer_bytes=self._buffer_bytes,
+        )
+        result = cleaner.clean(
             plan, account=lambda _bytes: None, hand_over=lambda swap: self._swap_in(swap, now_ms)
         )
         self.first_dirty = result.end_offset
