@@ -111,5 +111,6 @@ class Services:
         """Put a new broker configuration into force, everywhere."""
         self.config = config
         self.logs.update_config(config, self.catalog)
+        self.partitions.settings_changed()
         for listener in self.config_listeners:
             listener(config)

@@ -21,12 +21,12 @@ from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
-from seglog.broker.storage.errors import MissingFileError, NoDescriptorError, StorageError
+from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
 
 logger = logging.getLogger(__name__)
 
-_NOTHING_SYNCED = (WorkersStoppedError, NoDescriptorError)
-"""Failures before anything was synced: the next attempt may be believed."""
+_NOTHING_LOST = (WorkersStoppedError, DiskFullError)
+"""Nothing was synced, or only a side file found no room: the next attempt may be believed."""
 
 
 class RunnableTicket(Protocol):
@@ -67,6 +67,7 @@ class GroupCommit(Generic[TicketT]):
     Args:
         log: whose bytes are synced.
         pool: where.
+        on_synced: told when more of the log is on disk, before those who wait for it are.
         on_failure: told the error of a failed sync, before those who wait for it are.
         counters: of the broker.
     """
@@ -82,6 +83,7 @@ class GroupCommit(Generic[TicketT]):
         "_next_is_partial",
         "_next_upto",
         "_on_failure",
+        "_on_synced",
         "_pool",
         "_running",
     )
@@ -90,11 +92,13 @@ class GroupCommit(Generic[TicketT]):
         self,
         log: FlushableLog[TicketT],
         pool: WorkerPool,
+        on_synced: Callable[[], None],
         on_failure: Callable[[BaseException], None],
         counters: BrokerCounters,
     ) -> None:
         self._log = log
         self._pool = pool
+        self._on_synced = on_synced
         self._on_failure = on_failure
         self._counters = counters
         self._running: asyncio.Future[None] | None = None
@@ -182,6 +186,8 @@ class GroupCommit(Generic[TicketT]):
             self._end(WorkersStoppedError("the broker stopped before the sync was done"))
             return
         is_on_disk = self._log.finish_flush(ticket)
+        if is_on_disk:
+            self._on_synced()
         error = sync.exception()
         if error is None:
             self._counters.flush_durations.observe(sync.result())
@@ -199,7 +205,7 @@ class GroupCommit(Generic[TicketT]):
             self._counters.flushes += 1
             running.set_result(None)
         else:
-            says_nothing = error is self._closed or isinstance(error, _NOTHING_SYNCED)
+            says_nothing = error is self._closed or isinstance(error, _NOTHING_LOST)
             if self._failure is None and not says_nothing:
                 self._failure = error
                 self._counters.flush_failures += 1

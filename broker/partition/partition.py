@@ -1,9 +1,10 @@
 """A partition: the face that one log shows to requests.
 
 The log itself is synchronous and knows neither waiting nor other replicas. Here an append is
-followed by what it sets off: the high watermark moves as far as the replicas allow, readers that
-wait are woken, a sync is asked for when ``flush.messages`` says so or a segment was rolled, and the
-append counts as done once all that its acknowledgement promises is true.
+followed by what it sets off: a sync is asked for when ``flush.messages`` says so or a segment was
+rolled, and the append counts as done once all that its acknowledgement promises is true. The high
+watermark moves (``move_high_watermark``) when the log has grown, or with ``flush.messages=1`` when
+a sync is done, as far as the replicas allow; then readers that wait are woken.
 
 Everything runs on the event-loop thread. Nothing here suspends; what takes time is a future.
 """
@@ -20,7 +21,7 @@ from seglog.broker.partition.replicas import ReplicaState
 from seglog.broker.partition.waiters import FetchWaiters, OffsetWaiters
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.append import AppendInfo, PreparedAppend
-from seglog.broker.storage.errors import DiskFullError, FileError, StorageError
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.layout import INTERNAL_TOPICS
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.log_dir import LogDir
@@ -103,9 +104,14 @@ class Partition:
         self._services = services
         self._warned_ms = 0
         self._group_commit = GroupCommit(
-            log, services.sync_pool_of(log_dir.path), self._sync_failed, services.counters
+            log,
+            services.sync_pool_of(log_dir.path),
+            self._synced,
+            self._sync_failed,
+            services.counters,
         )
-        log.set_high_watermark(replicas.high_watermark(log.offsets.log_end))
+        # After a kill the end of the log may be in memory only: readers have to wait for a sync.
+        self.settings_changed()
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -140,6 +146,7 @@ class Partition:
             self._storage_failed(error)
             raise
         self._appended(info, now_ms)
+        self.move_high_watermark()
         return info
 
     def append_marker(
@@ -165,6 +172,7 @@ class Partition:
             self._storage_failed(error)
             raise
         self._appended(info, now_ms)
+        self.move_high_watermark()
         return info
 
     def append_prepared(self, prepared: PreparedAppend, acks: int, now_ms: int) -> AppendInfo:
@@ -176,6 +184,7 @@ class Partition:
             self._storage_failed(error)
             raise
         self._appended(info, now_ms)
+        self.move_high_watermark()
         return info
 
     def acknowledgement(self, info: AppendInfo, acks: int) -> "asyncio.Future[None] | None":
@@ -185,13 +194,12 @@ class Partition:
         disk, so 1 means that an acknowledged record is. For acks=all the high watermark has to pass
         the batch as well. The future may be shared: do not cancel it.
         """
-        offsets = self.log.offsets
-        flushed = None
-        if offsets.log_end - offsets.recovery_point >= self.log.config.flush_messages:
-            flushed = self._group_commit.commit()
-        if acks != Acks.ALL or offsets.high_watermark > info.last_offset:
+        flushed = self._group_commit.commit() if self._has_to_flush else None
+        end = info.last_offset + 1
+        # If the replicas allow it already, the sync moves the high watermark behind the batch.
+        if acks != Acks.ALL or self.replicas.high_watermark(end) >= end:
             return flushed
-        committed = self._commit_waiters.wait_for(info.last_offset + 1)
+        committed = self._commit_waiters.wait_for(end)
         return committed if flushed is None else _both(flushed, committed)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
@@ -270,12 +278,28 @@ class Partition:
         self.fetch_waiters.recount()
         return low_watermark
 
-    def replicas_moved(self) -> None:
-        """Look at the replicas again after one of them has caught up."""
+    def move_high_watermark(self) -> None:
+        """Let everybody see what is safe: to be called when log, disk or replicas have moved.
+
+        With ``flush.messages=1`` that is what is on disk. A reader that was given more would go on
+        behind records which a power cut takes away, and never hear of those that take their place.
+        It never moves back: what was shown once was safe by the rules of then.
+        """
         log = self.log
-        if log.set_high_watermark(self.replicas.high_watermark(log.offsets.log_end)):
-            self._commit_waiters.advance(log.offsets.high_watermark)
-            self.fetch_waiters.recount()
+        offsets = log.offsets
+        is_synced_first = log.config.flush_messages == 1
+        own_end = offsets.recovery_point if is_synced_first else offsets.log_end
+        high_watermark = self.replicas.high_watermark(own_end)
+        if high_watermark > offsets.high_watermark and log.set_high_watermark(high_watermark):
+            self._commit_waiters.advance(offsets.high_watermark)
+            if self.fetch_waiters:
+                self.fetch_waiters.recount()
+
+    def settings_changed(self) -> None:
+        """Look again at what ``flush.messages`` asks for."""
+        if self._has_to_flush:
+            self._group_commit.flush()
+        self.move_high_watermark()
 
     def close(self, error: Exception) -> None:
         """Let everything go that waits; readers look again and find what happened."""
@@ -283,6 +307,12 @@ class Partition:
         self.fetch_waiters.wake_all()
         self._commit_waiters.fail(error)
         self._group_commit.close(error)
+
+    @property
+    def _has_to_flush(self) -> bool:
+        offsets = self.log.offsets
+        unsynced_records = offsets.log_end - offsets.recovery_point
+        return unsynced_records >= self.log.config.flush_messages
 
     def _check_writable(self, acks: int) -> None:
         refusal = self.log_dir.refusal
@@ -305,10 +335,6 @@ class Partition:
         counters = self.counters
         counters.messages_in += info.record_count
         counters.bytes_in += info.bytes
-        if log.set_high_watermark(self.replicas.high_watermark(log.offsets.log_end)):
-            self._commit_waiters.advance(log.offsets.high_watermark)
-        if self.fetch_waiters:
-            self.fetch_waiters.recount()
         if info.rolled:
             self._rolled()
         age_ms = now_ms - info.max_timestamp_ms
@@ -352,10 +378,11 @@ class Partition:
         if not self.is_closed:
             self._services.on_storage_failure(self, error)
 
+    def _synced(self) -> None:
+        if self.log.config.flush_messages == 1:
+            self.move_high_watermark()
+
     def _sync_failed(self, error: BaseException) -> None:
-        if isinstance(error, DiskFullError):
-            # Harmless for an append, which is taken back; after a sync nobody knows what is lost.
-            error = FileError(error.operation, error.path, error.reason)
         if isinstance(error, StorageError):
             self._storage_failed(error)
 

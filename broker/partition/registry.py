@@ -113,6 +113,12 @@ class PartitionRegistry:
                 partition.close(self._missing(TopicPartition(topic, number)))
         self._counters.forget_topic(topic)
 
+    def settings_changed(self, topic: str | None = None) -> None:
+        """Have the partitions of a topic, or all, look at their settings again."""
+        for partition in list(self._partitions.values()):
+            if topic is None or partition.topic_partition.topic == topic:
+                partition.settings_changed()
+
     def close(self) -> None:
         """Let everyone go who waits, because the broker stops."""
         error = RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")

@@ -152,6 +152,7 @@ class TopicLifecycle:
         """
         await self._workers.catalog.run(partial(self._catalog.alter_topic, name, configs))
         self._logs.update_topic_config(name, log_config)
+        self._partitions.settings_changed(name)
 
     async def _make_logs(
         self, name: str, first: int, end: int, log_config: LogConfig, topic_id: bytes

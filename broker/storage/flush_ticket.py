@@ -124,7 +124,8 @@ class FlushTicket:
 
         Raises:
             FileError: what is on disk is unknown.
-            NoDescriptorError: nothing was lost, another flush will do.
+            DiskFullError: there is no room, or no descriptor, for a side file; the records are on
+                disk, but the recovery point stays, and another flush may move it.
         """
         with self._lock:
             if self._state is not _State.WAITING:
@@ -136,7 +137,7 @@ class FlushTicket:
                 sync.run()
             state = _State.DONE if self._sync_side_files() else _State.INCOMPLETE
         except (DiskFullError, MissingFileError):
-            raise  # something could not be opened; the syncs before it count
+            raise  # a side file found no room, or was not opened; the syncs before it count
         except BaseException as error:
             failure = error
             raise
@@ -159,7 +160,7 @@ class FlushTicket:
             logger.warning(
                 "event=recovery-point-kept directory=%s error=%s", self._directory, error
             )
-            return False
+            raise
         except FileError as error:
             if self._file_system.exists(self._directory):
                 raise

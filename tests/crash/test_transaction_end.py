@@ -113,6 +113,7 @@ async def test_half_of_a_transaction_survives(
         await survivor.advance(120_000)
         final = await outcome(survivor)
         assert final == (before if state in OPEN else found), (change, state)
+        await survivor.parts.quiet()
         for partition in survivor.parts.services.partitions.all():
             offsets = partition.log.offsets
             assert offsets.last_stable == offsets.log_end, (change, partition.topic_partition)

@@ -255,8 +255,9 @@ class BrokerParts:
         return self.bytes_of(response.partitions[0])
 
     def values(self, topic: str, number: int) -> list[bytes | None]:
-        """The values of all records of a partition, in order."""
-        offset, end = self.offsets(topic, number)
+        """The values of all records of a partition that a reader may see, in order."""
+        offsets = self.log(topic, number).offsets
+        offset, end = offsets.log_start, offsets.high_watermark
         found: list[bytes | None] = []
         while offset < end:
             for batch in iter_batches(self.read_bytes(topic, number, offset)):

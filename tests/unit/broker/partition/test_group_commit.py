@@ -67,7 +67,7 @@ class Setup(NamedTuple):
 async def setup() -> AsyncIterator[Setup]:
     pool = WorkerPool("sync", 1, asyncio.get_running_loop())
     log, failures, counters = SlowLog(), [], BrokerCounters()
-    commit = GroupCommit(log, pool, failures.append, counters)
+    commit = GroupCommit(log, pool, lambda: None, failures.append, counters)
     yield Setup(log, commit, pool, failures, counters)
     log.gate.set()
     assert await pool.stop(5)

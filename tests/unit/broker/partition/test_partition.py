@@ -33,7 +33,7 @@ def lagging(broker: BrokerParts) -> LaggingReplicas:
 
 def catch_up(partition: Partition, replicas: LaggingReplicas, offset: int) -> None:
     replicas.follower_end = offset
-    partition.replicas_moved()
+    partition.move_high_watermark()
 
 
 def produce(broker: BrokerParts, acks: int, timeout_ms: int = 60_000) -> object:

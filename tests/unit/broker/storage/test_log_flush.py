@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import FileError, StorageError
+from seglog.broker.storage.errors import DiskFullError, FileError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.system_calls import SystemCalls
@@ -145,7 +145,8 @@ def test_full_disk_for_the_epochs_keeps_the_recovery_point_but_is_no_failure(
     log = open_log(tmp_path / "log", SMALL, file_system=disk)
     append_many(log, 3)
     disk.calls.fail("write", path_part="leader-epoch", error=errno.ENOSPC)
-    log.flush()
+    with pytest.raises(DiskFullError):
+        log.flush()
     assert log.offsets.recovery_point == 0
     log.flush()
     assert log.offsets.recovery_point == 3
