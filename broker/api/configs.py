@@ -10,7 +10,8 @@ from seglog.broker.api.describe_configs import is_for_all_brokers, topic_named, 
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.storage.layout import INTERNAL_TOPICS
-from seglog.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ValueType
+from seglog.broker.storage.retention import frees_space
+from seglog.config import BROKER_KEYS, TOPIC_KEYS, BrokerConfig, ConfigError, ConfigKey, ValueType
 from seglog.config.describe import describe_broker, describe_topic
 from seglog.protocol.api import (
     AlterConfigResource,
@@ -99,10 +100,23 @@ class AlterConfigsOperation:
             changed.log_config(topic.configs)
         if not validate_only:
             change = partial(
-                services.catalog.alter_broker, changed.dynamic, changed.dynamic_defaults
+                services.catalog.alter_broker,
+                changed.dynamic,
+                changed.dynamic_defaults,
+                frees_space=_frees_space(config, changed),
             )
             await services.workers.catalog.run(change)
             services.change_config(changed)
+
+
+def _frees_space(old: BrokerConfig, new: BrokerConfig) -> bool:
+    """Whether other settings of the broker let more be deleted than before."""
+    limit = new.log_dir_bytes_max
+    return (
+        (limit >= 0 and (old.log_dir_bytes_max < 0 or limit < old.log_dir_bytes_max))
+        or new.log_dir_free_bytes_min > old.log_dir_free_bytes_min
+        or frees_space(old.log_config({}), new.log_config({}))
+    )
 
 
 def _key_of(resource: AlterConfigResource) -> tuple[int, str]:

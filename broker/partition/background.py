@@ -132,16 +132,20 @@ class BackgroundWork:
         now_ms = self._clock.time_ms()
         self._segments_are_gone(self._housekeeping.check_disk_guard(now_ms))
         if self._partitions.full_directories:
-            self._note_full()
             await self.make_room()
-            self._forget_full()
+        given_up = [log_dir for log_dir in self._logs.log_dirs if log_dir.reserve.is_open]
+        if given_up:
+            jobs = [job for each in given_up for job in self._housekeeping.reserve_jobs(each)]
+            await self._run_jobs(DISK_GUARD_TASK, jobs)
 
     async def make_room(self) -> None:
         """Remove at once what waits for its removal in directories that are full."""
+        self._note_full()
         now_ms = self._clock.time_ms()
         for log_dir in self._partitions.full_directories:
             self._housekeeping.hurry_deletions(log_dir, now_ms)
         await self.delete_files()
+        await self._forget_full()
 
     def _note_full(self) -> None:
         """Note how much is free in directories that have just found no room."""
@@ -152,18 +156,26 @@ class BackgroundWork:
                 self._full[log_dir] = _Full(self._clock.monotonic_ms(), free_bytes)
         found.clear()
 
-    def _forget_full(self) -> None:
+    async def _forget_full(self) -> None:
         """Call directories full no more in which there is more room, or nobody misses any.
 
         A disk that has just refused a batch may take a smaller one: that alone is no good news.
         """
-        for log_dir, full in list(self._full.items()):
+        room: list[LogDir] = []
+        for log_dir, full in self._full.items():
             free_bytes = self._housekeeping.free_bytes(log_dir)
             is_quiet = self._clock.monotonic_ms() - full.seen_ms >= _FULL_FOR_MS
             needed_bytes = RESERVE_BYTES + (0 if is_quiet else full.free_bytes)
             if free_bytes >= needed_bytes or not log_dir.is_online:
-                self._partitions.full_directories.discard(log_dir)
-                del self._full[log_dir]
+                room.append(log_dir)
+        # The reserve comes first, before those that wait for room take what there is.
+        reserves = [
+            job for each in room for job in self._housekeeping.reserve_jobs(each, has_room=True)
+        ]
+        await self._run_jobs(DISK_GUARD_TASK, reserves)
+        for log_dir in room:
+            self._partitions.full_directories.discard(log_dir)
+            self._full.pop(log_dir, None)
 
     async def delete_files(self) -> None:
         """The task: remove what is due, but nothing more where the last removals still run."""
@@ -233,8 +245,13 @@ class BackgroundWork:
             The errors of directories that refuse.
         """
         log_dirs = {self._logs.log_dir_of(log) for log in wanted}
+        freeing = {
+            self._logs.log_dir_of(log) for log, start in wanted.items() if _frees(log, start)
+        }
         with self._housekeeping.wanted_starts(wanted):
-            jobs = [job for job in self._housekeeping.log_start_jobs() if job.log_dir in log_dirs]
+            jobs = [
+                job for job in self._housekeeping.log_start_jobs(freeing) if job.log_dir in log_dirs
+            ]
             outcomes = await asyncio.gather(*(self._run_job(job) for job in jobs))
         return {
             job.log_dir: error
@@ -283,3 +300,10 @@ class BackgroundWork:
         except WorkersStoppedError:
             return None  # the stop writes all checkpoints
         return None
+
+
+def _frees(log: Log, log_start: int) -> bool:
+    """Whether a segment goes when the log begins at ``log_start``."""
+    first = log.segments.first
+    second = None if first is None else log.segments.higher(first.base_offset)
+    return second is not None and second.base_offset <= log_start

@@ -131,9 +131,9 @@ class PartitionRegistry:
         """What is not well with a data directory, in words that follow its path; None if all is."""
         if log_dir.offline_reason is not None:
             return f"is offline: {log_dir.offline_reason}"
-        if log_dir.refusal is not None:
-            return f"refuses records: {log_dir.refusal}"
-        return NO_ROOM if log_dir in self.full_directories else None
+        if log_dir in self.full_directories:
+            return NO_ROOM
+        return None if log_dir.refusal is None else f"refuses records: {log_dir.refusal}"
 
     def _storage_failed(self, partition: Partition, error: StorageError) -> None:
         self._logs.failures.report(partition.log_dir, error, partition.log)

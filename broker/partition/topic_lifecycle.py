@@ -18,6 +18,7 @@ from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.partition_making import PartitionMaking
+from seglog.broker.storage.retention import frees_space
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.broker.storage.topic_deletion import TopicDeletion
 from seglog.config import LogConfig
@@ -150,7 +151,11 @@ class TopicLifecycle:
         Raises:
             StorageError: they could not be made durable; the old ones stay.
         """
-        await self._workers.catalog.run(partial(self._catalog.alter_topic, name, configs))
+        logs = self._logs.of_topic(name)
+        frees = any(frees_space(log.config, log_config) for log in logs)
+        await self._workers.catalog.run(
+            partial(self._catalog.alter_topic, name, configs, frees_space=frees)
+        )
         self._logs.update_topic_config(name, log_config)
         self._partitions.settings_changed(name)
 

@@ -15,19 +15,24 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
-from seglog.broker.storage.disk_reserve import write_even_if_full
+from seglog.broker.storage.disk_reserve import DiskReserve
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import parent_directory
 from seglog.protocol.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 
 
 class CheckpointWriter:
-    """The newest state of one checkpoint file, and whether the disk has it."""
+    """The newest state of one checkpoint file, and whether the disk has it.
 
-    def __init__(self, file_system: FileSystem, path: str) -> None:
-        self._file_system = file_system
+    Args:
+        reserve: of the directory, for what frees space; None if nothing that is written does.
+    """
+
+    def __init__(
+        self, file_system: FileSystem, path: str, reserve: DiskReserve | None = None
+    ) -> None:
+        self._reserve = reserve
         self._file = OffsetCheckpointFile(file_system, path)
         # Guards the two states; the turn is held during a write, the lock never.
         self._lock = threading.Lock()
@@ -40,14 +45,19 @@ class CheckpointWriter:
         """Whether a job has begun to write and has not ended; on a dying disk it may never."""
         return self._turn.locked()
 
-    def job(self, offsets: Offsets) -> Callable[[], None] | None:
+    def job(self, offsets: Offsets, *, frees_space: bool = False) -> Callable[[], None] | None:
         """What has to be run so that the disk has ``offsets``; None if it has them.
 
         The job raises ``StorageError``; then the old file is still there.
+
+        Args:
+            frees_space: whether space will be freed by it, so that it may use the reserve for that.
         """
         with self._lock:
             self._newest = offsets
-            return None if self._written == offsets else self._write
+            if self._written == offsets:
+                return None
+            return partial(self._write, frees_space=frees_space)
 
     def assume_written(self, offsets: Offsets | None) -> None:
         """Note what the disk has; None if that is not known, so that the next job writes."""
@@ -61,7 +71,7 @@ class CheckpointWriter:
             written = self._written
         return written is None or any(each in written for each in topic_partitions)
 
-    def _write(self) -> None:
+    def _write(self, *, frees_space: bool) -> None:
         with self._turn:
             with self._lock:
                 newest = self._newest
@@ -69,7 +79,10 @@ class CheckpointWriter:
                     return  # the one before has written it
                 # What the file holds from now on is not known before the write is done.
                 self._written = None
-            directory = parent_directory(self._file.path)
-            write_even_if_full(self._file_system, directory, partial(self._file.write, newest))
+            write = partial(self._file.write, newest)
+            if frees_space and self._reserve is not None:
+                self._reserve.write_to_free_space(write)
+            else:
+                write()
             with self._lock:
                 self._written = newest

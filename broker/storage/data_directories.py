@@ -159,7 +159,7 @@ class DataDirectories:
                 "no data directory takes a new partition: each of "
                 f"{', '.join(self._config.log_dirs)} is offline, read-only or in cordoned.log.dirs"
             )
-        open_ones = [each for each in candidates if each.refuses_writes is None]
+        open_ones = [each for each in candidates if each.refusal is None]
         good = [each for each in open_ones or candidates if each not in avoid]
         return good or open_ones or candidates
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
 from seglog.broker.storage.directory_lock import DirectoryLock
-from seglog.broker.storage.disk_reserve import write_even_if_full
+from seglog.broker.storage.disk_reserve import DiskReserve
 from seglog.broker.storage.errors import (
     AccessDeniedError,
     CorruptFileError,
@@ -57,6 +57,7 @@ class LogDir:
             None while they are accepted.
         read_only_reason: why nothing is written any more, while reading goes on; None before that.
         offline_reason: why the directory is not used any more; None while it is.
+        reserve: space kept back for what frees space.
         bytes_pending_deletion: bytes of files that are renamed but not removed yet.
     """
 
@@ -67,11 +68,10 @@ class LogDir:
         self.read_only_reason: str | None = None
         self.offline_reason: str | None = None
         self.bytes_pending_deletion = 0
-        self.recovery_points = CheckpointWriter(file_system, self._file(RECOVERY_POINT_CHECKPOINT))
-        self.log_starts = CheckpointWriter(file_system, self._file(LOG_START_OFFSET_CHECKPOINT))
-        self.high_watermarks = CheckpointWriter(
-            file_system, self._file(REPLICATION_OFFSET_CHECKPOINT)
-        )
+        self.reserve = DiskReserve(file_system, path)
+        self.recovery_points = self._writer(file_system, RECOVERY_POINT_CHECKPOINT)
+        self.log_starts = self._writer(file_system, LOG_START_OFFSET_CHECKPOINT)
+        self.high_watermarks = self._writer(file_system, REPLICATION_OFFSET_CHECKPOINT)
         self._file_system = file_system
         self._lock = DirectoryLock(path)
 
@@ -97,6 +97,11 @@ class LogDir:
     @property
     def refusal(self) -> str | None:
         """Why records are refused, if they are, although the directory is read."""
+        if self.reserve.is_open:
+            return (
+                f"data directory {self.path} is full, and what is left is for deletions: delete "
+                "topics or records, or shorten retention"
+            )
         return self.read_only_reason or self.refuses_writes
 
     def is_writable(self) -> bool:
@@ -194,11 +199,7 @@ class LogDir:
     def write_clean_marker(self) -> None:
         """Say that the next start needs no recovery; the last thing that is written."""
         path = self._file(CLEAN_SHUTDOWN_MARKER)
-        write_even_if_full(
-            self._file_system,
-            self.path,
-            lambda: self._file_system.replace_atomically(path, _MARKER),
-        )
+        self._file_system.replace_atomically(path, _MARKER)
 
     def read_recovery_points(self) -> Offsets:
         """Recovery points; none if the file is damaged, so that everything counts as not synced."""
@@ -228,6 +229,9 @@ class LogDir:
         logger.warning(
             "event=file-damaged file=%s reason=%r action=%s", error.path, error.reason, action
         )
+
+    def _writer(self, file_system: FileSystem, name: str) -> CheckpointWriter:
+        return CheckpointWriter(file_system, self._file(name), self.reserve)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -13,7 +13,6 @@ from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
-from seglog.broker.storage.disk_reserve import RESERVE_BYTES, give_up_reserve, keep_reserve
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
@@ -279,14 +278,25 @@ class LogHousekeeping:
             jobs += _jobs_in(
                 log_dir, log_dir.recovery_points.job(self._recovery_points_in(log_dir))
             )
-            jobs += _jobs_in(log_dir, partial(keep_reserve, self._file_system, log_dir.path))
+            jobs += self.reserve_jobs(log_dir)
         return jobs
 
-    def log_start_jobs(self) -> list[LogDirJob]:
-        """Write the log start offsets that have moved and lie within a segment."""
+    def reserve_jobs(self, log_dir: LogDir, *, has_room: bool = False) -> list[LogDirJob]:
+        """Make the reserve of a directory anew if it is not there, or too small for its catalog."""
+        reserve = log_dir.reserve
+        return _jobs_in(log_dir, reserve.enlarge if has_room else reserve.keep)
+
+    def log_start_jobs(self, freeing: Collection[LogDir] = ()) -> list[LogDirJob]:
+        """Write the log start offsets that have moved and lie within a segment.
+
+        Args:
+            freeing: directories in which that leads to more space.
+        """
         jobs = []
         for log_dir in self._directories.writable:
-            jobs += _jobs_in(log_dir, log_dir.log_starts.job(self._log_starts_in(log_dir)))
+            starts = self._log_starts_in(log_dir)
+            write = log_dir.log_starts.job(starts, frees_space=log_dir in freeing)
+            jobs += _jobs_in(log_dir, write)
         return jobs
 
     def high_watermark_jobs(self) -> list[LogDirJob]:
@@ -297,14 +307,6 @@ class LogHousekeeping:
                 log_dir, log_dir.high_watermarks.job(self._high_watermarks_in(log_dir))
             )
         return jobs
-
-    def make_room_to_stop(self, log_dir: LogDir) -> None:
-        """Give up the reserve of a directory that is full, so that its logs can be closed."""
-        try:
-            if self._free_bytes_of(log_dir.path) < RESERVE_BYTES:
-                give_up_reserve(self._file_system, log_dir.path)
-        except StorageError as error:
-            logger.warning("event=stop-incomplete directory=%s error=%s", log_dir.path, error)
 
     def _checkpoints_of(
         self, log_dir: LogDir

@@ -104,6 +104,9 @@ class LogManager:
         catalog.report = lambda path, error: self.failures.report(
             self._directories.find(path), error
         )
+        catalog.write_to_free_space = lambda path, write: self._directories.find(
+            path
+        ).reserve.write_to_free_space(write)
         self.failures.on_unwritable = lambda log_dir: catalog.leave_out(log_dir.path)
         return catalog
 
@@ -211,6 +214,10 @@ class LogManager:
     def all_logs(self) -> Collection[Log]:
         """Every log that can be served."""
         return self._registry.all()
+
+    def of_topic(self, topic: str) -> list[Log]:
+        """The logs of a topic that can be served, by partition."""
+        return self._registry.of_topic(topic)
 
     def log_dir_of(self, log: Log) -> LogDir:
         """The data directory a log is in."""

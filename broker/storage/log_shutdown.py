@@ -33,7 +33,6 @@ def close_directory(
         may_be_marked: False if a log in it could not be loaded, or the start was not completed and
             it was not marked when that began.
     """
-    housekeeping.make_room_to_stop(log_dir)
     is_complete = all(run_parallel([partial(_close, log) for log in logs]))
     if log_dir.is_writing_checkpoint:
         # Another write would wait for its turn, perhaps for ever.

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from seglog.broker.storage.catalog_file import CATALOG_FILE, CatalogState
 from seglog.broker.storage.checkpoint_writer import Offsets
 from seglog.broker.storage.data_directories import DataDirectories
-from seglog.broker.storage.disk_reserve import keep_reserve, write_even_if_full
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import META_PROPERTIES, DirectoryState
@@ -197,7 +196,7 @@ class LogStartup:
 
     def _open_even_if_full(self, log_dir: LogDir, open_log: Callable[[], Log]) -> Log:
         opened: list[Log] = []
-        write_even_if_full(self._file_system, log_dir.path, lambda: opened.append(open_log()))
+        log_dir.reserve.write_to_free_space(lambda: opened.append(open_log()))
         return opened[0]
 
     def _belongs_to(self, path: str, topic_id: bytes) -> bool:
@@ -313,7 +312,7 @@ class LogStartup:
         )
 
     def _keep_reserve(self, log_dir: LogDir) -> None:
-        self._directories.attempt(log_dir, lambda: keep_reserve(self._file_system, log_dir.path))
+        self._directories.attempt(log_dir, log_dir.reserve.keep)
 
 
 def _partitions_of(catalog: TopicCatalog) -> list[TopicPartition]:

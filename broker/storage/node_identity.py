@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
-from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.identifiers import id_text, random_id
@@ -99,22 +98,14 @@ def write_identity(
         if found[path] == wanted:
             continue
         try:
-            _write(file_system, path, identity, directory_id)
+            write_meta_properties(
+                file_system, path, identity.node_id, identity.cluster_id, directory_id
+            )
         except DiskFullError as error:
             logger.warning("event=identity-not-written directory=%s error=%s", path, error)
         except StorageError as error:
             failures.append((path, error))
     return failures
-
-
-def _write(file_system: FileSystem, path: str, identity: NodeIdentity, directory_id: bytes) -> None:
-    write_even_if_full(
-        file_system,
-        path,
-        lambda: write_meta_properties(
-            file_system, path, identity.node_id, identity.cluster_id, directory_id
-        ),
-    )
 
 
 def _agreed(

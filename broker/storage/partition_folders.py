@@ -7,11 +7,9 @@ deleted is renamed ``-delete`` at once, so that its name is free again, and remo
 import logging
 import os.path
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from seglog.broker.storage.checkpoint import PartitionMetadataFile
-from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
     CorruptCheckpointError,
     DiskFullError,
@@ -26,7 +24,6 @@ from seglog.broker.storage.layout import (
     PARTITION_METADATA,
     DirectoryState,
     marked_directory_name,
-    parent_directory,
     partition_directory_name,
 )
 from seglog.broker.storage.log import Log
@@ -88,7 +85,8 @@ class PartitionFolders:
             StorageError: the disk refused.
         """
         log.abandon()
-        log.moved(self.rename(log_dir, log.directory, log.topic_partition, DirectoryState.DELETED))
+        path, name = log.directory, log.topic_partition
+        log.moved(self._rename_to_free(log_dir, path, name))
 
     def mark_offline_deleted(self, log_dir: LogDir, topic_partition: TopicPartition) -> str | None:
         """Rename the folder of a partition whose log could not be opened, or was given up.
@@ -104,7 +102,15 @@ class PartitionFolders:
         path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
         if not self._file_system.exists(path):
             return None
-        return self.rename(log_dir, path, topic_partition, DirectoryState.DELETED)
+        return self._rename_to_free(log_dir, path, topic_partition)
+
+    def _rename_to_free(self, log_dir: LogDir, path: str, name: TopicPartition) -> str:
+        """Rename a folder that is to be removed, even where its longer name finds no room."""
+        targets: list[str] = []
+        log_dir.reserve.write_to_free_space(
+            lambda: targets.append(self.rename(log_dir, path, name, DirectoryState.DELETED)),
+        )
+        return targets[0]
 
     def sync_names(self, log_dir: LogDir) -> None:
         """Put the names of all folders of a directory on disk."""
@@ -144,9 +150,7 @@ class PartitionFolders:
         """Note in a folder which topic it belongs to; a full disk is passed over."""
         file = PartitionMetadataFile(self._file_system, f"{path}/{PARTITION_METADATA}")
         try:
-            write_even_if_full(
-                self._file_system, parent_directory(path), partial(file.write, topic_id)
-            )
+            file.write(topic_id)
         except DiskFullError as error:
             # The catalog knows the id; the next start tries again.
             logger.warning("event=topic-id-not-written folder=%s error=%s", path, error)

@@ -135,3 +135,18 @@ def _skip_over_age(
             return
         found += undecided
         undecided.clear()
+
+
+def frees_space(old: LogConfig, new: LogConfig) -> bool:
+    """Whether other settings let more be deleted than before, or sooner."""
+    limits = (
+        (old.retention_ms, new.retention_ms),
+        (old.retention_bytes, new.retention_bytes),
+        (old.retention_bytes_total, new.retention_bytes_total),
+    )
+    is_lower = any(after >= 0 and (before < 0 or after < before) for before, after in limits)
+    return (
+        (new.deletes and (is_lower or not old.deletes))
+        or (new.compacts and not old.compacts)
+        or new.file_delete_delay_ms < old.file_delete_delay_ms
+    )

@@ -26,7 +26,6 @@ from seglog.broker.storage.catalog_file import (
     encode_catalog,
     read_catalog,
 )
-from seglog.broker.storage.disk_reserve import write_even_if_full
 from seglog.broker.storage.errors import (
     CorruptFileError,
     FileError,
@@ -89,6 +88,7 @@ class TopicCatalog:
             not the one that was locked.
         failures: directories in which no copy could be read, with the error.
         report: told a directory and the error of its disk, from any thread.
+        write_to_free_space: writes in a directory although its disk is full, see ``DiskReserve``.
         run_each: runs a job for each of several directories, see ``RunEach``.
     """
 
@@ -107,6 +107,7 @@ class TopicCatalog:
         self.failures: list[tuple[str, StorageError]] = []
         self.report: Callable[[str, StorageError], None] = _ignore
         self.run_each: RunEach = _run_in_order
+        self.write_to_free_space: Callable[[str, Callable[[], None]], None] = _write_plainly
         self._newest: tuple[int, bytes] = (0, b"")
         self._file_system = file_system
         self._directories = list(directories)
@@ -228,10 +229,16 @@ class TopicCatalog:
         self._put_topic(topic)
         return topic
 
-    def alter_topic(self, name: str, configs: Mapping[str, str]) -> CatalogTopic:
-        """Replace all settings of a topic; durable when this returns."""
+    def alter_topic(
+        self, name: str, configs: Mapping[str, str], *, frees_space: bool = False
+    ) -> CatalogTopic:
+        """Replace all settings of a topic; durable when this returns.
+
+        Args:
+            frees_space: whether more may be deleted by the new ones; then a full disk takes them.
+        """
         topic = replace(self._state.topics[name], configs=MappingProxyType(dict(configs)))
-        self._put_topic(topic)
+        self._put_topic(topic, frees_space=frees_space)
         return topic
 
     def delete_topic(self, name: str) -> CatalogTopic:
@@ -243,7 +250,8 @@ class TopicCatalog:
                 self._state,
                 topics=MappingProxyType(topics),
                 deleting=self._state.deleting | {topic.topic_id},
-            )
+            ),
+            frees_space=True,
         )
         return topic
 
@@ -251,14 +259,25 @@ class TopicCatalog:
         """Note that the folders of a deleted topic are renamed; written with the next change."""
         self._state = replace(self._state, deleting=self._state.deleting - {topic_id})
 
-    def alter_broker(self, dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]) -> None:
-        """Replace the broker settings made at run time; durable when this returns."""
+    def alter_broker(
+        self,
+        dynamic: Mapping[str, str],
+        dynamic_defaults: Mapping[str, str],
+        *,
+        frees_space: bool = False,
+    ) -> None:
+        """Replace the broker settings made at run time; durable when this returns.
+
+        Args:
+            frees_space: as for ``alter_topic``.
+        """
         self._change(
             replace(
                 self._state,
                 dynamic=MappingProxyType(dict(dynamic)),
                 dynamic_defaults=MappingProxyType(dict(dynamic_defaults)),
-            )
+            ),
+            frees_space=frees_space,
         )
 
     def reserve_producer_ids(self, count: int, floor: int) -> int:
@@ -305,11 +324,12 @@ class TopicCatalog:
         if directory in self._directories:
             self._directories.remove(directory)
 
-    def _put_topic(self, topic: CatalogTopic) -> None:
+    def _put_topic(self, topic: CatalogTopic, *, frees_space: bool = False) -> None:
         topics = {**self._state.topics, topic.name: topic}
-        self._change(replace(self._state, topics=MappingProxyType(topics)))
+        state = replace(self._state, topics=MappingProxyType(topics))
+        self._change(state, frees_space=frees_space)
 
-    def _change(self, state: CatalogState) -> None:
+    def _change(self, state: CatalogState, *, frees_space: bool = False) -> None:
         """Write a new state everywhere and put it into force once one directory has it."""
         state = replace(state, generation=self._state.generation + 1)
         self._newest = state.generation, encode_catalog(state)
@@ -318,33 +338,40 @@ class TopicCatalog:
             raise StorageError(
                 "no data directory takes a change of topics: each is offline or read-only"
             )
-        outcomes = self.run_each({each: partial(self._write_newest, each) for each in directories})
+        outcomes = self.run_each(
+            {
+                directory: partial(self._write_newest, directory, frees_space=frees_space)
+                for directory in directories
+            }
+        )
         if None not in outcomes.values():
             stopped = StorageError("the broker is stopping and changes no topics any more")
             raise next((error for error in outcomes.values() if error is not None), stopped)
         self._state = state
         self.needs_save = False
 
-    def _write_newest(self, directory: str) -> StorageError | None:
+    def _write_newest(self, directory: str, *, frees_space: bool) -> StorageError | None:
         """Write the newest state in a directory; for one thread of each, which may be late."""
         _, content = self._newest
         try:
-            self._write(directory, content)
+            self._write(directory, content, frees_space=frees_space)
         except StorageError as error:
             logger.warning("event=catalog-not-written directory=%s error=%s", directory, error)
             self.report(directory, error)
             return error
         return None
 
-    def _write(self, directory: str, content: bytes) -> None:
+    def _write(self, directory: str, content: bytes, *, frees_space: bool) -> None:
         self.check_directory(directory)
         for name in _NAMES:
             self._keep_unreadable(f"{directory}/{name}")
-        write_even_if_full(
-            self._file_system,
-            directory,
-            lambda: self._file_system.replace_atomically(f"{directory}/{CATALOG_FILE}", content),
+        write = partial(
+            self._file_system.replace_atomically, f"{directory}/{CATALOG_FILE}", content
         )
+        if frees_space:
+            self.write_to_free_space(directory, write)
+        else:
+            write()
         try:
             self._file_system.write_file(f"{directory}/{CATALOG_COPY}", content, sync=False)
         except StorageError as error:
@@ -363,6 +390,10 @@ class TopicCatalog:
 
 def _run_in_order(jobs: Mapping[str, CopyJob]) -> Mapping[str, StorageError | None]:
     return {directory: job() for directory, job in jobs.items()}
+
+
+def _write_plainly(_directory: str, write: Callable[[], None]) -> None:
+    write()
 
 
 def _ignore(_directory: str, _error: StorageError) -> None:

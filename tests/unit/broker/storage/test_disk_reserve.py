@@ -1,43 +1,53 @@
-"""Space kept back for small files."""
+"""Space kept back for what frees space (U2)."""
 
 from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.disk_reserve import (
-    RESERVE_BYTES,
-    RESERVE_FILE,
-    keep_reserve,
-    write_even_if_full,
-)
+from seglog.broker.storage.disk_reserve import RESERVE_BYTES, RESERVE_FILE, DiskReserve
 from seglog.broker.storage.errors import DiskFullError
 from seglog.broker.storage.files import OsFileSystem
 from support.failing_disk import FailingDisk
 
 
-def test_there_is_no_reserve_when_it_is_needed(tmp_path: Path) -> None:
+def test_the_reserve_is_there_again_as_soon_as_it_was_used(tmp_path: Path) -> None:
     disk = FailingDisk()
     files = OsFileSystem(disk)
-    directory = str(tmp_path)
-    keep_reserve(files, directory)
+    reserve = DiskReserve(files, str(tmp_path))
+    reserve.keep()
     assert (tmp_path / RESERVE_FILE).stat().st_size == RESERVE_BYTES
     disk.full_until_unlinked(RESERVE_FILE)
-    write_even_if_full(
-        files, directory, lambda: files.replace_atomically(f"{directory}/small", b"x")
-    )
+    was_open: list[bool] = []
+
+    def write() -> None:
+        was_open.append(reserve.is_open)
+        files.replace_atomically(f"{tmp_path}/small", b"x")
+
+    reserve.write_to_free_space(write)
+    assert was_open == [False, True]
     assert (tmp_path / "small").read_bytes() == b"x"
-    keep_reserve(files, directory)
-    assert (tmp_path / RESERVE_FILE).exists()
+    assert (tmp_path / RESERVE_FILE).stat().st_size == RESERVE_BYTES
+    assert not reserve.is_open
 
 
-def test_a_full_disk_without_reserve_is_not_reported(tmp_path: Path) -> None:
+def test_the_reserve_has_room_for_a_large_catalog(tmp_path: Path) -> None:
+    """Of thousands of topics: the new file lies beside the old one for a moment."""
+    reserve = DiskReserve(OsFileSystem(), str(tmp_path))
+    reserve.keep()
+    (tmp_path / "seglog-catalog").write_bytes(bytes(1_000_000))
+    reserve.keep()
+    assert (tmp_path / RESERVE_FILE).stat().st_size == RESERVE_BYTES
+    reserve.enlarge()
+    assert (tmp_path / RESERVE_FILE).stat().st_size == 3_000_000
+
+
+def test_a_full_disk_without_reserve_is_reported(tmp_path: Path) -> None:
     disk = FailingDisk()
     files = OsFileSystem(disk)
-    directory = str(tmp_path)
-    disk.full.add(directory)
-    keep_reserve(files, directory)
+    reserve = DiskReserve(files, str(tmp_path))
+    disk.full.add(str(tmp_path))
+    reserve.keep()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(DiskFullError):
-        write_even_if_full(
-            files, directory, lambda: files.replace_atomically(f"{directory}/small", b"x")
-        )
+        reserve.write_to_free_space(lambda: files.replace_atomically(f"{tmp_path}/small", b"x"))
+    assert not reserve.is_open

@@ -524,12 +524,12 @@ def test_a_log_that_was_closed_on_a_full_disk_is_not_recovered(tmp_path: Path) -
     broker.stop()
 
 
-def test_the_reserve_is_kept_while_the_stop_finds_no_space(tmp_path: Path) -> None:
+def test_a_stop_on_a_full_disk_leaves_the_reserve_for_what_frees_space(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path)
     assert (tmp_path / "seglog-reserve").exists()
     broker.free_bytes = 1000
     broker.stop()
-    assert not (tmp_path / "seglog-reserve").exists()
+    assert (tmp_path / "seglog-reserve").exists()
     broker = ManagedLogs(tmp_path)
     (tmp_path / "seglog-reserve").unlink()
     for job in broker.manager.housekeeping.recovery_point_jobs():

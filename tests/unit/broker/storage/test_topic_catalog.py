@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seglog.broker.storage.catalog_file import CatalogState, decode_catalog, encode_catalog
-from seglog.broker.storage.disk_reserve import RESERVE_FILE, keep_reserve
+from seglog.broker.storage.disk_reserve import RESERVE_FILE, DiskReserve
 from seglog.broker.storage.errors import DiskFullError, FileError, InvalidTopicNameError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.topic_catalog import TopicCatalog, UnreadableCatalogError
@@ -158,10 +158,16 @@ def test_retention_cannot_be_shortened_on_a_full_disk(
 ) -> None:
     """The reserve is given up for it."""
     catalog.create_topic("t", None, 1, {})
-    keep_reserve(files, str(tmp_path))
+    reserve = DiskReserve(files, str(tmp_path))
+    catalog.write_to_free_space = lambda _path, write: reserve.write_to_free_space(write)
+    reserve.keep()
     disk.full_until_unlinked(RESERVE_FILE)
-    catalog.alter_topic("t", {"retention.bytes": "1"})
-    assert not (tmp_path / RESERVE_FILE).exists()
+    with pytest.raises(DiskFullError):
+        catalog.alter_topic("t", {"retention.bytes": "-1"})
+    with pytest.raises(DiskFullError):
+        catalog.create_topic("new", None, 1, {})
+    catalog.alter_topic("t", {"retention.bytes": "1"}, frees_space=True)
+    assert (tmp_path / RESERVE_FILE).exists()
     topic = _reopen(files, tmp_path).get("t")
     assert topic is not None
     assert topic.configs["retention.bytes"] == "1"
