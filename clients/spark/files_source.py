@@ -56,7 +56,7 @@ class SeglogFilesReader(DataSourceReader):
         open_bytes = self.options.task_bytes
         for segment in find_segments(self.options.paths, self.options.topics):
             open_bytes += segment.size_bytes
-            if open_bytes > self.options.task_bytes:
+            if not splits or open_bytes > self.options.task_bytes:
                 splits.append(SegmentSplit((segment,)))
                 open_bytes = segment.size_bytes
             else:
@@ -79,8 +79,8 @@ def _read(segment: SegmentFile, options: FileOptions) -> Iterator[pa.RecordBatch
         read_segment(segment, check_crcs=options.check_crcs), _CHUNKS_AHEAD, lambda: None
     )
     try:
-        for areas in chunks:
-            yield from assembler.add(areas, segment.start, segment.end)
+        for batches in chunks:
+            yield from assembler.add(batches, segment.start, segment.end)
     except RecordError as error:
         if options.fails_on_corruption:
             raise
