@@ -48,6 +48,10 @@ class OptionReader:
         """These may be given and have no effect here."""
         self._known.update(names)
 
+    def ignore_prefix(self, prefix: str) -> None:
+        """Those that begin so may be given and have no effect here."""
+        self._known.update(name for name in self._values if name.startswith(prefix))
+
     def refuse_rest(self, what: str) -> None:
         """Raise ``ConfigurationError`` if there are others; it names the most similar one."""
         known = {name.lower(): name for name in self._known}

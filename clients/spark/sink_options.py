@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 from seglog.clients.config import REMEMBERED_BATCHES, Address, parse_addresses
 from seglog.clients.errors import ConfigurationError
 from seglog.clients.spark.connection_options import ConnectionOptions, read_connection_options
+from seglog.clients.spark.kafka_options import take_kafka_options
 from seglog.clients.spark.option_values import OptionReader, choice, text, whole_number
 from seglog.clients.spark.schemas import HEADERS, HEADERS_TYPE
 from seglog.protocol.compression import Codec
@@ -72,6 +73,7 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
         max_requests_in_flight=reader.take("maxRequestsInFlight", whole_number(1, 100), 4),
         application_id=reader.take("applicationId", text, ""),
     )
+    take_kafka_options(reader)
     reader.refuse_rest("the seglog sink")
     if found.acks is Acks.ALL and found.max_requests_in_flight > REMEMBERED_BATCHES:
         raise ConfigurationError(
@@ -116,15 +118,18 @@ def find_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
     """
     places: dict[str, int | None] = dict.fromkeys(_SINK_TYPES)
     for index, field in enumerate(schema):
-        allowed = _SINK_TYPES.get(field.name)
+        name = field.name.lower()  # Spark itself does not look at the case of names.
+        allowed = _SINK_TYPES.get(name)
         if allowed is None:
             continue
+        if places[name] is not None:
+            raise ConfigurationError(f"the rows have two columns {name!r}: drop or rename one")
         if not any(_is_same_type(field.dataType, each) for each in allowed):
             expected = " or ".join(each.simpleString() for each in allowed)
             raise ConfigurationError(
                 f"column {field.name} is {field.dataType.simpleString()}, expected {expected}"
             )
-        places[field.name] = index
+        places[name] = index
     if places["value"] is None:
         raise ConfigurationError("the rows have no column 'value'")
     if places["topic"] is None and not options.topic:

@@ -8,6 +8,7 @@ from typing import Final
 from seglog.clients.config import Address, parse_addresses
 from seglog.clients.errors import ConfigurationError
 from seglog.clients.spark.connection_options import ConnectionOptions, read_connection_options
+from seglog.clients.spark.kafka_options import take_kafka_options
 from seglog.clients.spark.option_values import (
     OptionReader,
     boolean,
@@ -27,7 +28,6 @@ from seglog.protocol.types import IsolationLevel, TopicPartition
 _SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 _WITHOUT_EFFECT: Final = (
     "groupIdPrefix",
-    "kafka.group.id",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
@@ -144,6 +144,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         fetch_bytes=reader.take("fetchBytes", whole_number(1, 2**30), 2**20),
         check_crcs=reader.take(("checkCrcs", "kafka.check.crcs"), boolean, True),
     )
+    take_kafka_options(reader)
     reader.refuse_rest("the seglog source")
     _check_together(found, streaming=streaming)
     return found

@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from seglog.clients.errors import ConfigurationError
-from seglog.clients.spark.sink_options import read_sink_options
+from seglog.clients.spark.sink_options import find_columns, read_sink_options
 from seglog.clients.spark.source_options import SourceOptions, read_source_options
 from seglog.protocol.types import TopicPartition
 
@@ -98,6 +99,55 @@ def test_names_of_sparks_kafka_source_are_not_known() -> None:
     assert options.starting.timestamp_ms == 5  # a timestamp is stronger than offsets
     assert options.columns[-1] == "headers"
     assert options.max_trigger_delay_ms == 120_000
+
+
+KAFKA_OPTIONS = {
+    "kafka.security.protocol": "plaintext",
+    "kafka.session.timeout.ms": "45000",
+    "kafka.max.poll.records": "500",
+    "kafka.linger.ms": "5",
+    "kafka.ssl.truststore.location": "/trust",
+    "kafka.metrics.sample.window.ms": "1",
+    "kafka.group.id": "g",
+    "kafka.acks": "all",
+}
+
+
+def test_settings_of_kafkas_clients_that_cannot_matter_are_taken() -> None:
+    """U34: jobs move by changing the format."""
+    source(**KAFKA_OPTIONS)
+    given = {"bootstrap.servers": "localhost:1", "topic": "t"}
+    assert read_sink_options(given | KAFKA_OPTIONS) == read_sink_options(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "way_out"),
+    [
+        ("kafka.security.protocol", "SASL_SSL", "no TLS"),
+        ("kafka.auto.offset.reset", "earliest", "startingOffsets"),
+        ("kafka.value.deserializer", "x", "cast"),
+        ("kafka.transactional.id", "x", "does not write in transactions"),
+        ("kafka.partitioner.class", "x", "column partition"),
+        ("kafka.made.up", "x", "did you mean"),
+    ],
+)
+def test_settings_of_kafkas_clients_that_change_meaning_are_refused_by_name(
+    name: str, value: str, way_out: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name}.*{way_out}"):
+        source(**{name: value})
+    given = {"bootstrap.servers": "localhost:1", "topic": "t", name: value}
+    with pytest.raises(ConfigurationError, match=rf"{name}.*{way_out}"):
+        read_sink_options(given)
+
+
+def test_columns_of_the_sink_are_found_in_any_case_and_once() -> None:
+    options = read_sink_options({"bootstrap.servers": "localhost:1"})
+    schema = StructType().add("KEY", "string").add("Value", "binary").add("TOPIC", "string")
+    found = find_columns(schema, options)
+    assert (found.key, found.value, found.topic) == (0, 1, 2)
+    with pytest.raises(ConfigurationError, match="two columns 'value'"):
+        find_columns(schema.add("VALUE", "string"), options)
 
 
 def test_what_a_progress_report_shows_cannot_be_given_as_start() -> None:
