@@ -1,12 +1,12 @@
 """Record batches for Spark out of the batches of a log: buffers are filled in the kernel."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
 from seglog.clients.spark.schemas import HEADERS, arrow_schema
-from seglog.protocol.records.batch import BatchHeader
+from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.columns import (
     BinaryBuffers,
     ColumnBuffers,
@@ -15,12 +15,8 @@ from seglog.protocol.records.columns import (
 )
 from seglog.protocol.types import Buffer, TopicPartition
 
-
-class RecordsArea(NamedTuple):
-    """The records of one batch, inflated, and its header."""
-
-    header: BatchHeader
-    records: Buffer
+PIECE_BYTES: Final = 16 * 2**20
+"""Records of larger batches are looked through for places to cut, at about 1 us each."""
 
 
 class BatchAssembler:
@@ -41,19 +37,31 @@ class BatchAssembler:
         self._schema = arrow_schema(columns)
         self._batch_rows = batch_rows
         self._batch_bytes = batch_bytes
+        self.batch_offset = 0
+        """Where the batch begins that was added last, for the message if it is corrupt."""
         self._records = RecordColumns("key" in columns, "value" in columns, HEADERS in columns)
 
-    def add(self, areas: Iterable[RecordsArea], start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def add(self, batches: Iterable[RecordBatch], start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Add the records at offsets ``start`` to ``end``; yields what is full.
 
+        Batches are inflated one after the other, and one beyond ``PIECE_BYTES`` is taken in pieces:
+        what is held is one inflated batch, a piece, and ``batch_bytes``, however well records are
+        compressed.
+
         Raises:
-            RecordError: a batch whose records are not well formed.
+            RecordError: a batch that cannot be inflated, or whose records are not well formed.
         """
-        records = self._records
-        for header, area in areas:
+        for batch in batches:
+            yield from self._add(batch, start, end)
+
+    def _add(self, batch: RecordBatch, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        # For one batch alone: what it inflates to is gone before the next one is inflated.
+        records, header = self._records, batch.header
+        self.batch_offset = header.base_offset
+        for piece, count in _pieces(batch.records_area(), header.record_count, PIECE_BYTES):
             records.append(
-                area,
-                header.record_count,
+                piece,
+                count,
                 header.base_offset,
                 header.base_timestamp,
                 header.append_time_ms,
@@ -85,6 +93,69 @@ class BatchAssembler:
             HEADERS: lambda: _headers(rows, headers),
         }
         return [made[name]() for name in self._columns]
+
+
+class SmallBatchMerger:
+    """Puts small record batches together: Spark spends as much on one of two rows as of thousands.
+
+    Args:
+        rows_max: more rows are not put into one.
+        bytes_max: nor more bytes.
+    """
+
+    def __init__(self, rows_max: int, bytes_max: int) -> None:
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take one; yields what is full, in order."""
+        if (
+            self._rows + batch.num_rows > self._rows_max
+            or self._bytes + batch.nbytes > self._bytes_max
+        ):
+            yield from self.finish()
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is left."""
+        held, self._held = self._held, []
+        self._rows = self._bytes = 0
+        if len(held) == 1:
+            yield held[0]
+        elif held:
+            yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]
+
+
+def _pieces(area: Buffer, count: int, piece_bytes: int) -> Iterator[tuple[Buffer, int]]:
+    """Yield the records of an area in pieces of about so many bytes, and how many each has."""
+    view = memoryview(area)
+    start = position = taken = 0
+    if view.nbytes <= piece_bytes:
+        yield area, count
+        return
+    for done in range(1, count):
+        # The length of a record: a zigzag number in groups of seven bits.
+        length = shift = 0
+        while position < view.nbytes:
+            byte = view[position]
+            position += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        length = (length >> 1) ^ -(length & 1)
+        if length < 0 or position + length > view.nbytes:
+            break  # What cannot be is found, and told, by the decoder of all that is left.
+        position += length
+        if position - start >= piece_bytes:
+            yield view[start:position], done - taken
+            start, taken = position, done
+    yield view[start:], count - taken
 
 
 def _numbers(kind: pa.DataType, rows: int, values: bytearray) -> pa.Array:

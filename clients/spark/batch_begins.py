@@ -37,10 +37,13 @@ def find_begin(
             f"{partition} is new to the query, but begins at offset {first} instead of 0",
         )
     if is_same is False or (is_same is None and end < written):
+        reason = "the topic was deleted and created again"
+        if is_same is None:
+            reason = f"the log ends before that: it has lost its end, or {reason}"
         return Begin(
             min(first, end),
-            f"{partition}: wanted from offset {written} on, but the topic was deleted and created "
-            f"again, available are offsets {first} to {end - 1}, which are read from the first on",
+            f"{partition}: wanted from offset {written} on, but {reason}; available are offsets "
+            f"{first} to {end - 1}, which are read from the first on",
         )
     if end < written:
         return Begin(

@@ -1,8 +1,7 @@
 """Asking a cluster from a process without an event loop: topics, leaders, offsets."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from seglog.clients.config import Address
@@ -17,6 +16,8 @@ from seglog.clients.errors import (
 )
 from seglog.clients.spark.connection import POOL, BlockingConnection
 from seglog.clients.spark.connection_options import ConnectionOptions
+from seglog.clients.spark.reachability import REACHABILITY
+from seglog.clients.spark.retrying import Patience
 from seglog.protocol.api import (
     DescribePartitionsRequest,
     FetchPartition,
@@ -30,7 +31,9 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import IsolationLevel, TopicPartition
 
-_CONNECT_TIMEOUT_S: Final = 10.0
+CONNECT_TIMEOUT_S: Final = 10.0
+"""For a connection and its handshake."""
+_FIRST_CONNECT_TIMEOUT_S: Final = 1.0
 _UNKNOWN_FOR_GOOD_S: Final = 2.0
 _ResultT = TypeVar("_ResultT")
 
@@ -58,7 +61,7 @@ class Cluster:
     """Questions to brokers, repeated while that can help; one thread at a time.
 
     Args:
-        servers: of whom one must answer.
+        servers: of which one must answer.
         options: how long to wait and retry.
         creates_topics: as a producer does, let the broker create the topics that are asked about,
             where its settings allow that.
@@ -81,70 +84,71 @@ class Cluster:
 
     # Connections.
 
-    @contextmanager
-    def connection(self, address: Address) -> Iterator[BlockingConnection]:
-        """A connection to a broker for the time of a ``with`` block."""
-        connection = POOL.acquire(address, self.options.client_id, _CONNECT_TIMEOUT_S)
+    def connect(self, address: Address, timeout_s: float = CONNECT_TIMEOUT_S) -> BlockingConnection:
+        """A connection to a broker, to be given back to ``POOL``; raises as that does."""
+        return POOL.acquire(address, self.options.client_id, timeout_s)
+
+    def ask(
+        self, address: Address, request: Any, connect_timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> Any:
+        """One request to one broker, tried once."""
+        connection = self.connect(address, connect_timeout_s)
         try:
-            yield connection
+            return connection.request(request, self._timeout_s)
         finally:
             POOL.release(connection, self.options.client_id)
 
-    def ask(self, address: Address, request: Any) -> Any:
-        """One request to one broker, tried once."""
-        with self.connection(address) as connection:
-            return connection.request(request, self._timeout_s)
-
     def ask_any(self, request: Any) -> Any:
-        """One request to whichever broker answers, the last one that did first."""
-        error: BrokerConnectionError | None = None
-        for server in list(self._servers):
-            try:
-                answer = self.ask(server, request)
-            except BrokerUnreachableError as unreachable:
-                error = unreachable
-            except (BrokerConnectionError, RequestTimeoutError):
-                # Whoever asks again begins with another one.
-                self._servers.remove(server)
-                self._servers.append(server)
-                raise
-            else:
-                self._servers.remove(server)
-                self._servers.insert(0, server)
-                return answer
-        assert error is not None
-        raise error
+        """One request to a broker that answers; those that did not lately are asked last.
+
+        Where there are several, none is waited for long before all have had a chance.
+        """
+        if len(self._servers) > 1:
+            with contextlib.suppress(BrokerUnreachableError):
+                return self._ask_in_order(request, _FIRST_CONNECT_TIMEOUT_S)
+        return self._ask_in_order(request, CONNECT_TIMEOUT_S)
+
+    def _ask_in_order(self, request: Any, connect_timeout_s: float) -> Any:
+        *others, last = REACHABILITY.in_order(self._servers)
+        for server in others:
+            with contextlib.suppress(BrokerUnreachableError):
+                return self._ask_and_note(server, request, connect_timeout_s)
+        return self._ask_and_note(last, request, connect_timeout_s)
+
+    def _ask_and_note(self, server: Address, request: Any, connect_timeout_s: float) -> Any:
+        try:
+            answer = self.ask(server, request, connect_timeout_s)
+        except (BrokerConnectionError, RequestTimeoutError):
+            REACHABILITY.failed(server)
+            raise
+        REACHABILITY.answered(server)
+        return answer
 
     def retry(self, action: Callable[[], _ResultT]) -> _ResultT:
         """Repeat an action while it fails with what may pass, up to the time of the options."""
-        deadline_s = time.monotonic() + self.options.retry_timeout_ms / 1000
+        patience = Patience(self.options)
         while True:
             try:
                 return action()
             except ClientError as error:
                 if isinstance(error, UnknownTopicOrPartitionError):
                     # Also what a broker says that has just started, but not for long.
-                    deadline_s = min(deadline_s, time.monotonic() + _UNKNOWN_FOR_GOOD_S)
-                if not error.retriable or not self.pause(deadline_s):
+                    patience.no_longer_than(_UNKNOWN_FOR_GOOD_S)
+                if not error.retriable or not patience.pause():
                     raise
                 # A leader that is not where it was may have come back at another address.
                 if not isinstance(error, BrokerError) or error.code.refreshes_metadata:
                     self._topics.clear()
-
-    def pause(self, deadline_s: float) -> bool:
-        """Wait for the time between two attempts; False instead if the deadline is before."""
-        pause_s = self.options.retry_backoff_ms / 1000
-        if time.monotonic() + pause_s > deadline_s:
-            return False
-        time.sleep(pause_s)
-        return True
 
     # Metadata.
 
     def topics(self, names: Iterable[str] | None) -> dict[str, Topic]:
         """Those of these topics (None: of all) that exist, by name."""
         wanted = None if names is None else sorted(names)
-        response: MetadataResponse = self.retry(lambda: self._metadata(wanted))
+        return self.retry(lambda: self._describe(wanted))
+
+    def _describe(self, names: list[str] | None) -> dict[str, Topic]:
+        response = self._metadata(names)
         brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         found = {}
         for topic in response.topics:
@@ -167,19 +171,21 @@ class Cluster:
         return response
 
     def topic(self, name: str) -> Topic:
-        """A topic, as it was known last or as it is now.
+        """A topic, as it was known last or as it is now; asks once.
 
         Raises:
+            ClientError: no broker answers now.
             UnknownTopicOrPartitionError: there is none of this name.
         """
-        if name not in self._topics and name not in self.topics([name]):
+        if name not in self._topics and name not in self._describe([name]):
             raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
         return self._topics[name]
 
     def leader(self, partition: TopicPartition) -> Address:
-        """Where the leader listens.
+        """Where the leader listens, as it was known last or as it is now; asks once.
 
         Raises:
+            ClientError: no broker answers now.
             UnknownTopicOrPartitionError: there is no such partition.
             BrokerError: it has no leader now.
         """

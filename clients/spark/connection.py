@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from seglog.clients.config import Address
 from seglog.clients.errors import (
@@ -43,34 +43,48 @@ class BlockingConnection:
     held.
 
     Args:
-        address: where to connect.
+        address: where the socket is connected to.
         client_id: the name of this client.
-        timeout_s: for connecting and the handshake.
-
-    Raises:
-        BrokerUnreachableError: refused, not answered in time, or not a seglog broker.
+        link: the socket; ``open`` makes one.
     """
 
-    def __init__(self, address: Address, client_id: str, timeout_s: float) -> None:
+    def __init__(self, address: Address, client_id: str, link: socket.socket) -> None:
         self.address = address
         self.is_closed = False
         self._client = NativeClient(client_id, software_name="seglog-spark")
         self._assembler = FrameAssembler(self._client.frame_size, _SCRATCH_BYTES)
         self._answers: dict[int, Any] = {}
+        self._socket = link
+        self._is_ready = False
+
+    @classmethod
+    def open(cls, address: Address, client_id: str, timeout_s: float) -> Self:
+        """Connect; the handshake is done when this returns.
+
+        Raises:
+            BrokerUnreachableError: refused, not answered in time, or not a seglog broker.
+        """
+        deadline_s = time.monotonic() + timeout_s
         try:
-            self._socket = socket.create_connection(address, timeout_s)
+            link = socket.create_connection(address, timeout_s)
         except OSError as error:
             reason = error.strerror or str(error)
             raise BrokerUnreachableError(*address, f"cannot connect: {reason}") from error
+        connection = cls(address, client_id, link)
         try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keep_alive(self._socket)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
-            self._socket.sendall(self._client.hello())
-            self._receive(time.monotonic() + timeout_s)
+            connection._shake_hands(deadline_s)
         except (OSError, ProtocolError, RequestTimeoutError, ConnectionLostError) as error:
-            self.close()
+            connection.close()
             raise BrokerUnreachableError(*address, f"no handshake: {error}") from error
+        return connection
+
+    def _shake_hands(self, deadline_s: float) -> None:
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_alive(self._socket)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+        self._socket.sendall(self._client.hello())
+        while not self._is_ready:
+            self._receive(deadline_s)
 
     @property
     def in_flight(self) -> int:
@@ -120,12 +134,11 @@ class BlockingConnection:
         return self.receive(self.send(request, timeout_s), timeout_s)
 
     def close(self) -> None:
-        """Close, from any thread: who waits for an answer gets ``ConnectionLostError``."""
+        """Close, from any thread: one that waits for an answer gets ``ConnectionLostError``."""
         self.is_closed = True
-        if hasattr(self, "_socket"):
-            with contextlib.suppress(OSError):  # The other end may have been first.
-                self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
+        with contextlib.suppress(OSError):  # The other end may have been first.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
 
     def _send_all(self, parts: Sequence[Part]) -> None:
         # A client's parts are bytes in memory; only a broker sends what lies in files.
@@ -153,6 +166,7 @@ class BlockingConnection:
                 self._answers[message.correlation_id] = message.response
             else:
                 assert isinstance(message, ServerHello)
+                self._is_ready = True
 
     def _timed_out(self, request: Any, timeout_s: float) -> RequestTimeoutError:
         self.close()
@@ -187,7 +201,7 @@ class ConnectionPool:
                 if not connection.is_closed and not _has_ended(connection):
                     return connection
                 connection.close()
-        return BlockingConnection(address, client_id, timeout_s)
+        return BlockingConnection.open(address, client_id, timeout_s)
 
     def release(self, connection: BlockingConnection, client_id: str) -> None:
         """Give a connection back; one that still waits for answers is closed."""

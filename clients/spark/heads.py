@@ -1,29 +1,114 @@
 """What the driver's reader knows of the cluster, and how it waits for news of it."""
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from seglog.clients.errors import ClientError
+from seglog.clients.errors import ClientError, UnknownTopicOrPartitionError
 from seglog.clients.spark.cluster import Topic
-from seglog.clients.spark.offset_maps import Offsets
-from seglog.clients.spark.planning import Planner
+from seglog.clients.spark.offset_maps import Offsets, describe
+from seglog.clients.spark.planning import LOG, Planner
+from seglog.clients.spark.retrying import Patience
+from seglog.protocol.types import TopicPartition
 
 _IN_VAIN_MIN: Final = 10
 _POLLING_S: Final = 0.05
 _WAIT_MS: Final = 100
 
 
+@dataclass(frozen=True)
 class Heads:
-    """What the cluster said about the subscribed topics at one moment."""
+    """What the cluster said about the subscribed topics at one moment.
 
-    def __init__(self, planner: Planner) -> None:
-        self.topics: dict[str, Topic] = planner.topics()
-        self.ends: Offsets = planner.latest(planner.partitions(self.topics))
+    Attributes:
+        topics: by name.
+        ends: of the partitions that are read.
+    """
+
+    topics: Mapping[str, Topic]
+    ends: Offsets
 
     @property
     def ids(self) -> dict[str, str]:
         """The ids of the topics, in order."""
         return {name: self.topics[name].topic_id.hex() for name in sorted(self.topics)}
+
+    def doubt(self, planner: Planner, written: Offsets, ids: Mapping[str, str]) -> str:
+        """Why this looks as if something were lost of what a query has read; "" if it does not.
+
+        A broker that has just started, or one wrong answer, looks the same.
+
+        Args:
+            planner: knows what is subscribed to.
+            written: how far the query has read.
+            ids: of the topics that it has read, as far as anybody knows.
+        """
+        gone = {each for each in set(written) - set(self.ends) if planner.is_subscribed(each)}
+        if gone:
+            return f"{describe(gone)} does not exist any more"
+        other = {name for name, known in self.ids.items() if ids.get(name, known) != known}
+        if other:
+            return f"topic {describe(other)} has another id than before"
+        back = [each for each, end in self.ends.items() if end < written.get(each, 0)]
+        if back:
+            first = min(back)
+            return (
+                f"{describe(back)} ends before what was read ({first} at {self.ends[first]}, "
+                f"{written[first]} was read)"
+            )
+        return ""
+
+
+def settled_heads(planner: Planner, written: Offsets, ids: Mapping[str, str]) -> Heads:
+    """Heads that do not look like loss, or still do so after the time for retries.
+
+    Asked before Spark writes down where a micro-batch ends: an end that is too low, once it is in
+    the checkpoint, makes every later run begin there.
+
+    Args:
+        planner: asks the cluster.
+        written: how far the query has read; nothing looks like loss where that is empty.
+        ids: of the topics that it has read, as far as anybody knows.
+
+    Raises:
+        UnknownTopicOrPartitionError: something that is named does not exist and was not read.
+        ClientError: no broker answers in that time.
+    """
+    patience = Patience(planner.options.connection)
+    has_told = False
+    while True:
+        heads: Heads | None = None
+        topics, partitions = _subscribed(planner, written)
+        try:
+            heads = Heads(topics, planner.latest(partitions))
+            doubt = heads.doubt(planner, written, ids)
+            if not doubt:
+                return heads
+        except UnknownTopicOrPartitionError as error:
+            # Deleted between two questions: the first of the next two tells.
+            doubt = str(error)
+        if not has_told:
+            LOG.warning("%s; asking again, since that may pass", doubt)
+            has_told = True
+        if not patience.pause():
+            if heads is None:
+                raise UnknownTopicOrPartitionError(doubt)
+            return heads
+
+
+def _subscribed(
+    planner: Planner, written: Offsets
+) -> tuple[dict[str, Topic], list[TopicPartition]]:
+    """Topics and partitions that are subscribed to and exist; what was read before may be gone."""
+    topics, partitions = {each.topic for each in written}, set(written)
+    if not planner.options.fail_on_data_loss:
+        # Also what was gone before, so that it is not written down any more.
+        subscription = planner.options.subscription
+        partitions |= subscription.partitions
+        topics |= {*subscription.topics, *(each.topic for each in subscription.partitions)}
+    found = planner.topics(may_miss=topics)
+    return found, planner.partitions(found, may_miss=partitions)
 
 
 class Planned(NamedTuple):
@@ -31,7 +116,7 @@ class Planned(NamedTuple):
 
     start: dict[str, Any]
     end: dict[str, Any]
-    topics: dict[str, Topic]
+    topics: Mapping[str, Topic]
     earliest: Offsets
 
 
@@ -61,7 +146,7 @@ class IdleWait:
         try:
             self._planner.wait_for_records(heads.ends, _WAIT_MS)
         except ClientError:
-            # Whoever asks for the offsets next hears the same, and knows what it means.
+            # The next question for the offsets hears the same, and is where it means something.
             self._in_vain = 0
 
     def answered(self, *, has_news: bool) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import time
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Final
@@ -14,7 +13,6 @@ from seglog.clients.spark.source_options import Bound, SourceOptions
 from seglog.protocol.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 LOG: Final = logging.getLogger("seglog.spark")
-_GONE_FOR_GOOD_S: Final = 2.0
 
 
 class DataLossError(ClientError):
@@ -40,64 +38,65 @@ class Planner:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.cluster = Cluster(options.servers, options.connection)
-        self._may_miss = False
-        self._reported: set[str] = set()
 
-    def allow_missing(self) -> None:
-        """From now on leave out what is named and does not exist, with a word in the log.
-
-        For a query that has begun: at its beginning, such a name is a mistake.
-        """
-        self._may_miss = True
-
-    def topics(self) -> dict[str, Topic]:
+    def topics(self, *, may_miss: Collection[str] = ()) -> dict[str, Topic]:
         """The topics that are subscribed to and exist now.
 
+        Args:
+            may_miss: names that need not exist; every other one that is named must.
+
         Raises:
-            UnknownTopicOrPartitionError: one that is named, or assigned, does not exist.
+            UnknownTopicOrPartitionError: one that is named, or assigned, does not exist, also
+                after the time that a broker needs which has just started.
         """
         subscription = self.options.subscription
         if subscription.pattern:
-            pattern = re.compile(subscription.pattern)
-            return {
-                name: topic
-                for name, topic in self.cluster.topics(None).items()
-                if not topic.is_internal and not _is_ours(name) and pattern.fullmatch(name)
-            }
+            found = self.cluster.topics(None)
+            return {name: topic for name, topic in found.items() if self._matches(topic)}
         names = subscription.topics or {each.topic for each in subscription.partitions}
-        found = self.cluster.topics(names)
-        missing = set(names) - set(found)
-        if missing and not self._may_miss:
-            raise UnknownTopicOrPartitionError(f"topic {describe(missing)} does not exist")
-        if missing - self._reported:
-            found, missing = self._ask_again(names)
-            if missing:
-                LOG.warning("topic %s does not exist; going on without it", describe(missing))
-        self._reported = missing
-        return found
 
-    def _ask_again(self, names: Collection[str]) -> tuple[dict[str, Topic], set[str]]:
-        """Topics that exist, and those that do not, also after some time.
-
-        A broker that has just started may not know a topic yet; who believed it would read the
-        whole topic once more as soon as it is there.
-        """
-        deadline_s = time.monotonic() + _GONE_FOR_GOOD_S
-        while True:
-            is_last = not self.cluster.pause(deadline_s)
+        def ask() -> dict[str, Topic]:
             found = self.cluster.topics(names)
-            missing = set(names) - set(found)
-            if is_last or not missing:
-                return found, missing
+            missing = set(names) - set(found) - set(may_miss)
+            if missing:
+                raise UnknownTopicOrPartitionError(f"topic {describe(missing)} does not exist")
+            return found
 
-    def partitions(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
-        """The partitions of these topics that are subscribed to, in order."""
+        return self.cluster.retry(ask)
+
+    def _matches(self, topic: Topic) -> bool:
+        pattern = self.options.subscription.pattern
+        return (
+            not topic.is_internal
+            and not _is_ours(topic.name)
+            and re.fullmatch(pattern, topic.name) is not None
+        )
+
+    def is_subscribed(self, partition: TopicPartition) -> bool:
+        """Whether the options ask for it, if it exists."""
+        subscription = self.options.subscription
+        if subscription.pattern:
+            return re.fullmatch(subscription.pattern, partition.topic) is not None
+        return partition.topic in subscription.topics or partition in subscription.partitions
+
+    def partitions(
+        self, topics: Mapping[str, Topic], *, may_miss: Collection[TopicPartition] = ()
+    ) -> list[TopicPartition]:
+        """The partitions of these topics that are subscribed to, in order.
+
+        Args:
+            topics: as ``topics`` has found them.
+            may_miss: partitions that need not exist; every other assigned one must.
+
+        Raises:
+            UnknownTopicOrPartitionError: one that is assigned does not exist.
+        """
         existing = sorted(each for topic in topics.values() for each in topic.partitions)
         assigned = self.options.subscription.partitions
         if not assigned:
             return existing
         missing = assigned - set(existing)
-        if missing and not self._may_miss:
+        if missing - set(may_miss):
             raise UnknownTopicOrPartitionError(f"{describe(missing)} does not exist")
         return sorted(assigned - missing)
 

@@ -1,13 +1,17 @@
-"""Runs an iterator on a thread of its own, a few items ahead of whoever reads them."""
+"""Runs an iterator on a thread of its own, a few items ahead of its reader."""
 
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
 _JOIN_TIMEOUT_S: Final = 5.0
+_CLOSE_TIMEOUT_S: Final = 0.5
+_CLOSE_POLL_S: Final = 0.005
+_PUT_TIMEOUT_S: Final = 0.2
 
 
 class _End:
@@ -40,13 +44,19 @@ class Prefetcher(Generic[ItemT]):
         end = _End(None)
         try:
             for item in self._source:
+                self._put(item)
                 if self._is_closed:
                     break
-                self._items.put(item)
             self._source.close()
         except BaseException as error:  # noqa: BLE001 - raised again on the reader's thread
             end = _End(error)
-        self._items.put(end)
+        self._put(end)
+
+    def _put(self, item: ItemT | _End) -> None:
+        while not self._is_closed:
+            with contextlib.suppress(queue.Full):
+                self._items.put(item, timeout=_PUT_TIMEOUT_S)
+                return
 
     def __iter__(self) -> Iterator[ItemT]:
         while True:
@@ -60,11 +70,17 @@ class Prefetcher(Generic[ItemT]):
             yield item
 
     def close(self) -> None:
-        """End the thread, also if it is in the middle of something."""
+        """End the thread, also if it is in the middle of something.
+
+        One that waits for a connection that nobody answers is left to itself: it ends when that
+        fails, and nothing that it still finds is kept.
+        """
         self._is_closed = True
         if self._thread.is_alive():
             self._interrupt()
-        while self._thread.is_alive():
+        deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S
+        while self._thread.is_alive() and time.monotonic() < deadline_s:
             with contextlib.suppress(queue.Empty):
-                self._items.get(timeout=0.05)
-        self._thread.join(_JOIN_TIMEOUT_S)
+                while True:
+                    self._items.get_nowait()
+            self._thread.join(_CLOSE_POLL_S)

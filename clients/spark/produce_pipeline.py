@@ -1,15 +1,16 @@
 """Sends batches to their leaders with several requests under way, and retries what fails."""
 
-import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from seglog.clients.config import Address
 from seglog.clients.errors import ClientError, broker_error
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection import POOL, BlockingConnection
+from seglog.clients.spark.offset_maps import describe
 from seglog.clients.spark.planning import LOG
+from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.sink_encoding import EncodedBatch
 from seglog.clients.spark.sink_numbering import NUMBERINGS, Numbering
 from seglog.clients.spark.sink_options import SinkOptions
@@ -17,7 +18,6 @@ from seglog.protocol.api import ProducePartition, ProduceRequest, ProduceRespons
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import Acks, TopicPartition
 
-_CONNECT_TIMEOUT_S: Final = 10.0
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _BEHIND_A_GAP: Final = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -51,6 +51,7 @@ class ProducePipeline:
         self._flights: deque[_Flight] = deque()
         self._numbering: Numbering | None = None
         self._with_gaps: set[TopicPartition] = set()
+        self._trouble: ClientError | None = None
 
     def numbering(self) -> Numbering | None:
         """For batches that are to be sent; None if they are not numbered.
@@ -99,12 +100,20 @@ class ProducePipeline:
         """Send requests, one to each leader; returns what could not be sent."""
         unsent: list[EncodedBatch] = []
         by_leader: dict[Address, list[EncodedBatch]] = {}
+        without_answer: set[str] = set()
         for batch in wave:
+            topic = batch.partition.topic
             try:
-                by_leader.setdefault(self._cluster.leader(batch.partition), []).append(batch)
+                # Asked once for each topic: a broker that hangs would do so for each partition.
+                leader = None if topic in without_answer else self._cluster.leader(batch.partition)
             except ClientError as error:
                 self._raise_for_good(error)
+                without_answer.add(topic)
+                leader = None
+            if leader is None:
                 unsent.append(batch)
+            else:
+                by_leader.setdefault(leader, []).append(batch)
         for leader, batches in by_leader.items():
             request = ProduceRequest(
                 int(self._options.acks),
@@ -156,33 +165,53 @@ class ProducePipeline:
         return failed
 
     def _send_again(self, batches: list[EncodedBatch]) -> None:
-        """Send batches one by one, which keeps their order, until each is acknowledged."""
-        deadline_s = time.monotonic() + self._options.connection.retry_timeout_ms / 1000
+        """Send batches until each is acknowledged: in rounds, one of each partition at a time.
+
+        That keeps the order within partitions, and one cut connection costs one pause, however
+        many partitions it concerns. Gives up when no batch has been acknowledged for the time of
+        the options.
+        """
+        patience = Patience(self._options.connection)
         doubt = "" if self._numbering is not None else ", rows may come twice"
         LOG.warning("%d batches were not acknowledged and are sent again%s", len(batches), doubt)
-        # From here on one at a time: what is now refused as out of order is so for good.
-        self._with_gaps.clear()
+        waiting: dict[TopicPartition, deque[EncodedBatch]] = {}
         for batch in batches:
-            unsent = [batch]
-            while unsent:
-                if not self._cluster.pause(deadline_s):
-                    raise ClientError(
-                        f"{batch.partition}: not acknowledged within "
-                        f"{self._options.connection.retry_timeout_ms} ms"
-                    )
-                self._cluster.forget(batch.partition.topic)
-                unsent = self._launch(unsent) or self._land_all()
+            waiting.setdefault(batch.partition, deque()).append(batch)
+        has_failed = True
+        while waiting:
+            if has_failed:
+                if not patience.pause():
+                    raise self._gave_up(waiting)
+                for partition in waiting:
+                    self._cluster.forget(partition.topic)
+            # One at a time in each partition: what is now refused as out of order is so for good.
+            self._with_gaps.clear()
+            wave = [queue[0] for queue in waiting.values()]
+            failed = {batch.partition for batch in (*self._launch(wave), *self._land_all())}
+            for batch in wave:
+                if batch.partition not in failed:
+                    patience.got_on()
+                    waiting[batch.partition].popleft()
+            waiting = {partition: queue for partition, queue in waiting.items() if queue}
+            has_failed = bool(failed)
+
+    def _gave_up(self, waiting: Mapping[TopicPartition, Sequence[EncodedBatch]]) -> ClientError:
+        reason = f": {self._trouble}" if self._trouble is not None else ""
+        return ClientError(
+            f"{describe(waiting)}: no batch was acknowledged for "
+            f"{self._options.connection.retry_timeout_ms} ms{reason}; a longer retryTimeout waits "
+            "longer"
+        )
 
     def _connect(self, leader: Address) -> BlockingConnection:
         connection = self._connections.get(leader)
         if connection is None or connection.is_closed:
-            connection = POOL.acquire(
-                leader, self._options.connection.client_id, _CONNECT_TIMEOUT_S
-            )
+            connection = self._cluster.connect(leader)
             self._connections[leader] = connection
         return connection
 
-    @staticmethod
-    def _raise_for_good(error: ClientError) -> None:
+    def _raise_for_good(self, error: ClientError) -> None:
+        """Raise an error that cannot pass; keep any other for the message of a failure."""
         if not error.retriable:
             raise error
+        self._trouble = error

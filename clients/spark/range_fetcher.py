@@ -1,29 +1,27 @@
 """Fetches ranges of offsets from their leaders, over blocking sockets; runs ahead on a thread."""
 
-import time
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Iterable
 from typing import Final, NamedTuple
 
 from seglog.clients.config import Address
 from seglog.clients.consumer.aborted import AbortedFilter
 from seglog.clients.errors import BrokerError, ClientError, CorruptRecordError, broker_error
-from seglog.clients.spark.arrow_batches import RecordsArea
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection import POOL, BlockingConnection
 from seglog.clients.spark.planning import LOG, report_loss
+from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import OffsetRange
 from seglog.protocol.api import FetchPartition, FetchPartitionResult, FetchRequest, FetchResponse
 from seglog.protocol.errors import ErrorCode, RecordError
-from seglog.protocol.records.batch import iter_batches
+from seglog.protocol.records.batch import RecordBatch, iter_batches
+from seglog.protocol.types import TopicPartition
 
-_CONNECT_TIMEOUT_S: Final = 10.0
 _WAIT_MS: Final = 200
 """The broker waits for so long if nothing is there; what was planned is there."""
 _FIRST_GUESS_BYTES: Final = 1024
 _FETCH_BYTES_MIN: Final = 65_536
-_EMPTY_ANSWERS_MAX: Final = 5
-_GONE_FOR_GOOD_S: Final = 2.0
 _GONE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -34,16 +32,38 @@ _GONE: Final = frozenset(
 
 
 class FetchedRecords(NamedTuple):
-    """Batches of a range from an offset on; those at the ends may reach beyond both."""
+    """Batches of a range from an offset on, as stored; those at the ends may reach beyond both."""
 
     range: OffsetRange
     first_offset: int
-    areas: list[RecordsArea]
-    is_last: bool
+    batches: list[RecordBatch]
+
+
+class _Reading:
+    """How far a range is read.
+
+    Attributes:
+        position: the next offset.
+        leader: where it is read, None for the one that the cluster names.
+        trouble: why there was nothing last time: an error, or what was lost in words.
+    """
+
+    def __init__(self, whole: OffsetRange) -> None:
+        self.whole = whole
+        self.position = whole.start
+        self.leader = whole.leader
+        self.trouble: ClientError | str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.position >= self.whole.end
 
 
 class RangeFetcher:
-    """Fetches ranges one after the other.
+    """Fetches ranges, those with one leader by one request.
+
+    What looks like loss (an end that went back, a topic that is gone, no answer with records) is
+    asked again for as long as anything else is retried.
 
     Args:
         options: of the source.
@@ -54,65 +74,166 @@ class RangeFetcher:
         self._cluster = Cluster(options.servers, options.connection)
         self._timeout_s = options.connection.request_timeout_ms / 1000
         self._connection: BlockingConnection | None = None
-        self._has_failed = False
+        self._stopped = threading.Event()
+        self._bytes_per_offset = float(_FIRST_GUESS_BYTES)
 
     def interrupt(self) -> None:
-        """Make a fetch that is under way fail; from another thread."""
+        """End a fetch that is under way, and whatever would follow; from another thread."""
+        self._stopped.set()
         connection = self._connection
         if connection is not None:
             connection.close()
 
     def run(self, ranges: tuple[OffsetRange, ...]) -> Generator[FetchedRecords]:
-        """Yield what is in the ranges.
+        """Yield what is in the ranges; parts of several take turns, each in order.
 
         Raises:
             DataLossError: something is not there any more, with ``failOnDataLoss``.
             CorruptRecordError: a batch fails its checksum or makes no sense.
             ClientError: a broker refused, or was away for too long.
         """
+        patience = Patience(self._options.connection, self._stopped)
+        readings = [_Reading(each) for each in ranges]
         try:
-            for each in ranges:
-                yield from self._run_range(each)
+            while readings and not self._stopped.is_set():
+                has_got_on = False
+                for reading, result in self._ask(readings):
+                    before = reading.position
+                    yield from self._take(reading, result)
+                    has_got_on |= reading.position > before
+                if has_got_on:
+                    patience.got_on()
+                elif not patience.pause():
+                    self._give_up(readings)
+                readings = [each for each in readings if not each.is_over]
         finally:
             self._release()
 
-    def _run_range(self, whole: OffsetRange) -> Generator[FetchedRecords]:
-        position = whole.start
-        bytes_per_offset = float(_FIRST_GUESS_BYTES)
-        empty_answers = 0
-        while position < whole.end:
-            result = self._fetch(whole, position, bytes_per_offset)
-            if result is None:
-                break
-            if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                position = self._skip_lost(whole, position, result)
+    # One request.
+
+    def _ask(self, readings: list[_Reading]) -> list[tuple[_Reading, FetchPartitionResult]]:
+        """Answers for ranges that have one leader; none if that fails with what may pass."""
+        leader, asked = self._choose(readings)
+        if leader is None:
+            return []
+        try:
+            response = self._fetch(leader, asked)
+        except ClientError as error:
+            self._release(broken=True)
+            self._fail(asked, error)
+            return []
+        by_partition = {(each.topic, each.partition): each for each in response.partitions}
+        return [
+            (each, by_partition[each.whole.partition])
+            for each in asked
+            if each.whole.partition in by_partition
+        ]
+
+    def _choose(self, readings: list[_Reading]) -> tuple[Address | None, list[_Reading]]:
+        """Ranges for one request: of the first leader that is known, as many as may fit."""
+        leader: Address | None = None
+        chosen: dict[TopicPartition, _Reading] = {}
+        room = float(self._options.fetch_bytes)
+        for reading in readings:
+            where = self._leader_of(reading)
+            if where is None or (leader is not None and where != leader):
                 continue
-            areas, next_offset, size = self._walk(whole, position, result)
-            if next_offset > position:
-                empty_answers = 0
-                bytes_per_offset = size / (next_offset - position)
-                yield FetchedRecords(whole, position, areas, next_offset >= whole.end)
-                position = next_offset
-                if position >= whole.end:
-                    return
-                continue
-            empty_answers += 1
-            if empty_answers == _EMPTY_ANSWERS_MAX:
-                end = min(result.high_watermark, whole.end)
-                self._lose(whole, position, f"the log ends at {end}")
+            if reading.whole.partition in chosen:
+                continue  # A request names each partition once.
+            leader = where
+            chosen[reading.whole.partition] = reading
+            room -= (reading.whole.end - reading.position) * self._bytes_per_offset
+            if room <= 0:
                 break
-        # Also where nothing was found: whoever assembles learns that the range is over.
-        yield FetchedRecords(whole, position, [], True)
+        return leader, list(chosen.values())
+
+    def _leader_of(self, reading: _Reading) -> Address | None:
+        if reading.leader is None:
+            try:
+                reading.leader = self._cluster.leader(reading.whole.partition)
+            except ClientError as error:
+                self._fail([reading], error)
+        return reading.leader
+
+    def _fetch(self, leader: Address, asked: list[_Reading]) -> FetchResponse:
+        limit = self._options.fetch_bytes
+        partitions = []
+        for each in asked:
+            left = each.whole.end - each.position
+            size = min(limit, int(left * self._bytes_per_offset * 1.1) + _FETCH_BYTES_MIN)
+            partitions.append(
+                FetchPartition(
+                    *each.whole.partition, each.position, size, topic_id=each.whole.topic_id
+                )
+            )
+        total = min(limit, sum(each.max_bytes for each in partitions))
+        request = FetchRequest(_WAIT_MS, 1, total, partitions, self._options.isolation_level)
+        if self._connection is None or self._connection.address != leader:
+            self._release()
+            self._connection = self._cluster.connect(leader)
+        response: FetchResponse = self._connection.request(request, self._timeout_s)
+        if response.error is not ErrorCode.NONE:
+            raise broker_error(response.error, None, "fetch")
+        return response
+
+    def _fail(self, readings: Iterable[_Reading], error: ClientError) -> None:
+        """Note an error that may pass, and ask for the leader next time; raises any other."""
+        if self._stopped.is_set():
+            return
+        for reading in readings:
+            is_gone = isinstance(error, BrokerError) and error.code in _GONE
+            if not (error.retriable or is_gone):
+                raise error
+            if reading.trouble is None:
+                LOG.info("%s: %s; trying again", reading.whole.partition, error)
+            reading.trouble, reading.leader = error, None
+            self._cluster.forget(reading.whole.partition.topic)
+
+    def _release(self, *, broken: bool = False) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if broken:
+            connection.close()
+        else:
+            POOL.release(connection, self._options.connection.client_id)
+
+    # What an answer says about one range.
+
+    def _take(self, reading: _Reading, result: FetchPartitionResult) -> Generator[FetchedRecords]:
+        whole, position = reading.whole, reading.position
+        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if position < result.log_start_offset:
+                first = min(result.log_start_offset, whole.end)
+                self._lose(reading, first, f"available are {result.log_start_offset} and above")
+                reading.position = first
+            else:
+                reading.trouble = f"the log ends at {result.high_watermark}"
+            return
+        if result.error is not ErrorCode.NONE:
+            self._fail(
+                [reading], broker_error(result.error, result.error_message, str(whole.partition))
+            )
+            return
+        batches, next_offset, size = self._walk(reading, result)
+        if next_offset <= position:
+            # Also where the answer had no room left for this partition.
+            reading.trouble = f"the log ends at {min(result.high_watermark, whole.end)}"
+            return
+        self._bytes_per_offset = size / (next_offset - position)
+        reading.position, reading.trouble = next_offset, None
+        yield FetchedRecords(whole, position, batches)
 
     def _walk(
-        self, whole: OffsetRange, position: int, result: FetchPartitionResult
-    ) -> tuple[list[RecordsArea], int, int]:
-        """Check and inflate the batches of an answer; where they end and how large they are."""
+        self, reading: _Reading, result: FetchPartitionResult
+    ) -> tuple[list[RecordBatch], int, int]:
+        """Check the batches of an answer; those with rows, where they end, how large they are."""
+        whole = reading.whole
         view = result.records if isinstance(result.records, memoryview) else memoryview(b"")
         aborted = AbortedFilter(result.aborted_transactions or ())
         is_committed = result.aborted_transactions is not None
-        areas = []
-        next_offset, size = position, 0
+        batches = []
+        next_offset, size = reading.position, 0
         try:
             for batch in iter_batches(view):
                 header = batch.header
@@ -125,84 +246,29 @@ class RangeFetcher:
                 next_offset = max(next_offset, header.next_offset)
                 left_out = is_committed and aborted.leaves_out(batch)
                 if not (left_out or header.is_control) and header.record_count:
-                    areas.append(RecordsArea(header, batch.records_area()))
+                    batches.append(batch)
         except RecordError as error:
             raise CorruptRecordError(whole.partition, next_offset, error.message) from error
-        return areas, next_offset, size
-
-    # One answer, or the knowledge that there will be none.
-
-    def _fetch(
-        self, whole: OffsetRange, position: int, bytes_per_offset: float
-    ) -> FetchPartitionResult | None:
-        """The answer for a position, None where the topic is gone."""
-        wanted = int((whole.end - position) * bytes_per_offset * 1.1) + _FETCH_BYTES_MIN
-        size = min(wanted, self._options.fetch_bytes)
-        asked = FetchPartition(*whole.partition, position, size, topic_id=whole.topic_id)
-        request = FetchRequest(_WAIT_MS, 1, size, [asked], self._options.isolation_level)
-        deadline_s = time.monotonic() + self._options.connection.retry_timeout_ms / 1000
-        gone_until_s = min(deadline_s, time.monotonic() + _GONE_FOR_GOOD_S)
-        while True:
-            try:
-                return self._ask(whole, request)
-            except ClientError as error:
-                self._release(broken=True)
-                self._has_failed = True
-                is_gone = isinstance(error, BrokerError) and error.code in _GONE
-                # A broker that has just restarted may not know its topics yet.
-                if is_gone and time.monotonic() > gone_until_s:
-                    self._lose(whole, position, "the topic does not exist any more")
-                    return None
-                if not error.retriable or not self._cluster.pause(deadline_s):
-                    raise
-                LOG.info("%s; trying again", error)
-                self._cluster.forget(whole.partition.topic)
-
-    def _ask(self, whole: OffsetRange, request: FetchRequest) -> FetchPartitionResult:
-        leader = None if self._has_failed else whole.leader
-        connection = self._connect(leader or self._cluster.leader(whole.partition))
-        response: FetchResponse = connection.request(request, self._timeout_s)
-        if response.error is not ErrorCode.NONE:
-            raise broker_error(response.error, None, "fetch")
-        (result,) = response.partitions
-        if result.error not in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:
-            raise broker_error(result.error, result.error_message, str(whole.partition))
-        return result
-
-    def _connect(self, leader: Address) -> BlockingConnection:
-        if self._connection is None or self._connection.address != leader:
-            self._release()
-            self._connection = POOL.acquire(
-                leader, self._options.connection.client_id, _CONNECT_TIMEOUT_S
-            )
-        return self._connection
-
-    def _release(self, *, broken: bool = False) -> None:
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if broken:
-            connection.close()
-        else:
-            POOL.release(connection, self._options.connection.client_id)
+        return batches, next_offset, size
 
     # Data loss.
 
-    def _skip_lost(self, whole: OffsetRange, position: int, result: FetchPartitionResult) -> int:
-        """Where to go on after an offset that is out of range."""
-        if position < result.log_start_offset:
-            first = min(result.log_start_offset, whole.end)
-            self._lose(whole, position, f"available are {result.log_start_offset} and above", first)
-            return first
-        self._lose(whole, position, f"the log ends at {result.high_watermark}")
-        return whole.end
+    def _give_up(self, readings: Iterable[_Reading]) -> None:
+        """The time for retries is over for these ranges, and nothing of them got on."""
+        if self._stopped.is_set():
+            return
+        for reading in readings:
+            trouble = reading.trouble
+            if isinstance(trouble, ClientError):
+                if not (isinstance(trouble, BrokerError) and trouble.code in _GONE):
+                    raise trouble
+                trouble = "the topic does not exist any more"
+            self._lose(reading, reading.whole.end, trouble or "the broker gives no answer for it")
+            reading.position = reading.whole.end
 
-    def _lose(
-        self, whole: OffsetRange, position: int, reason: str, lost_end: int | None = None
-    ) -> None:
-        last = (whole.end if lost_end is None else lost_end) - 1
+    def _lose(self, reading: _Reading, lost_end: int, reason: str) -> None:
         report_loss(
-            f"{whole.partition}: offsets {position} to {last} were planned and cannot be read: "
-            f"{reason}",
+            f"{reading.whole.partition}: offsets {reading.position} to {lost_end - 1} were planned "
+            f"and cannot be read: {reason}",
             fail=self._options.fail_on_data_loss,
         )

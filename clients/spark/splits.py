@@ -24,7 +24,7 @@ class OffsetRange:
         start: the first offset.
         end: exclusive.
         topic_id: of the topic that was meant when this was planned.
-        leader: where it was read then; whoever finds nobody there asks the cluster.
+        leader: where it was read then; a task that finds nothing there asks the cluster.
     """
 
     partition: TopicPartition
@@ -89,16 +89,16 @@ def _cut_further(ranges: list[OffsetRange], pieces_min: int) -> list[OffsetRange
 
 
 def _coalesced(pieces: list[OffsetRange], options: SourceOptions) -> list[tuple[OffsetRange, ...]]:
-    """Short neighbours in one split; whoever asks for a number of partitions is left alone."""
+    """Short neighbours in one split; with a number of partitions in the options, none are."""
     if options.min_partitions is not None or options.max_records_per_partition is not None:
         return [(piece,) for piece in pieces]
-    groups: list[tuple[OffsetRange, ...]] = []
+    groups: list[list[OffsetRange]] = []
     open_count = options.coalesce_records
     for piece in pieces:
         if groups and open_count + piece.count <= options.coalesce_records:
-            groups[-1] = (*groups[-1], piece)
+            groups[-1].append(piece)
             open_count += piece.count
         else:
-            groups.append((piece,))
+            groups.append([piece])
             open_count = piece.count
-    return groups
+    return [tuple(group) for group in groups]

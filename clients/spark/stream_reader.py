@@ -19,14 +19,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from seglog.clients.errors import UnknownTopicOrPartitionError
 from seglog.clients.spark.batch_begins import find_begin
 from seglog.clients.spark.cluster import Topic
-from seglog.clients.spark.heads import Heads, IdleWait, Planned
+from seglog.clients.spark.heads import Heads, IdleWait, Planned, settled_heads
 from seglog.clients.spark.offset_maps import FIRST, IDS, INIT, Offsets, describe, from_json, to_json
 from seglog.clients.spark.planning import LOG, Planner, report_loss
 from seglog.clients.spark.range_reader import read_splits
 from seglog.clients.spark.rate_limits import limited_ends, offsets_for_bytes
+from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import OffsetRange, RangeSplit, make_splits
 from seglog.protocol.types import TopicPartition
@@ -52,6 +52,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._heads: Heads | None = None
         self._initial: WrittenOffsets | None = None
         self._ids: dict[str, str] = {}
+        self._missing: set[str] = set()
         self._target: Offsets | None = None
         self._reported_end: Offsets = {}
         self._is_available_now = False
@@ -119,7 +120,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> WrittenOffsets:  # noqa: N802 - Spark's name
         """For progress reports: how far it could go, as ``latestOffset`` has just heard."""
         if self._heads is None:
-            self._heads = Heads(self.planner)
+            self._heads = settled_heads(self.planner, {}, {})
         return to_json(self._heads.ends)
 
     def latestOffset(  # noqa: N802 - Spark's name
@@ -127,8 +128,6 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> WrittenOffsets:
         """Where the next batch ends; ``start`` itself if there is nothing to read."""
         self._note_restart()
-        if not self.options.fail_on_data_loss:
-            self.planner.allow_missing()
         if not self._is_available_now:
             self.idle.wait(self._heads)
         end = self._latest_offset(start, limit)
@@ -138,22 +137,27 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest_offset(self, start: WrittenOffsets, limit: ReadLimit) -> WrittenOffsets:
         # Asked each time: from an older answer ``processAllAvailable`` would take that there is
         # nothing new, although something was written before it was called.
-        heads = self._heads = self._look()
         written = from_json(start)
+        known_ids = start.get(IDS) or self._ids
+        heads = self._heads = settled_heads(self.planner, written, known_ids)
+        self._tell_missing(heads)
         self._report_gone(set(written) - set(heads.ends))
-        sameness = self._compare_ids(start, heads)
+        sameness = self._compare_ids(known_ids, heads)
         self._ids.update(heads.ids)
         goal = self._goal(written, heads)
         is_first = bool(start.get(FIRST))
         if goal == written and not is_first and False not in sameness.values():
             return start
         earliest = self.planner.earliest(goal)
-        begins = {
-            partition: find_begin(
-                partition, written.get(partition), sameness[partition.topic], first, goal[partition]
-            ).offset
-            for partition, first in earliest.items()
-        }
+        begins = {}
+        for partition, first in earliest.items():
+            before, is_same = written.get(partition), sameness[partition.topic]
+            begin = find_begin(partition, before, is_same, first, goal[partition])
+            if begin.loss and self.options.fail_on_data_loss:
+                # Before Spark writes anything down: what fails now may be mended, or be right
+                # again, and the next run begins where this one did.
+                report_loss(begin.loss, fail=True)
+            begins[partition] = begin.offset
         if not isinstance(limit, ReadAllAvailable):
             if self._should_wait(begins, goal):
                 # The first batch runs all the same; it must then be empty.
@@ -206,15 +210,23 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return make_splits(ranges, self.options)
 
     def _ask_again(self, ends: Offsets, ids: Mapping[str, str]) -> tuple[dict[str, Topic], Offsets]:
-        """Topics and first offsets for a batch that was decided on by another run, or earlier."""
-        topics = self.planner.cluster.topics({partition.topic for partition in ends})
-        existing = {
-            each
-            for name, topic in topics.items()
-            for each in topic.partitions
-            if ids.get(name) in {None, topic.topic_id.hex()}
-        }
-        self._report_gone(set(ends) - existing)
+        """Topics and first offsets for a batch that was decided on by another run, or earlier.
+
+        What is not there is asked for again for the time for retries.
+        """
+        patience = Patience(self.options.connection)
+        while True:
+            topics = self.planner.cluster.topics({partition.topic for partition in ends})
+            existing = {
+                each
+                for name, topic in topics.items()
+                for each in topic.partitions
+                if ids.get(name) in {None, topic.topic_id.hex()}
+            }
+            gone = set(ends) - existing
+            if not gone or not patience.pause():
+                break
+        self._report_gone(gone)
         return topics, self.planner.earliest(sorted(existing & set(ends)))
 
     def commit(self, end: WrittenOffsets) -> None:
@@ -232,15 +244,6 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # How it is done.
 
-    def _look(self) -> Heads:
-        try:
-            return Heads(self.planner)
-        except UnknownTopicOrPartitionError:
-            if self.options.fail_on_data_loss:
-                raise
-            # Deleted between two questions: the first of the next two tells.
-            return Heads(self.planner)
-
     def _written(
         self, offsets: Offsets, ids: dict[str, str], marks: dict[str, Any]
     ) -> WrittenOffsets:
@@ -257,9 +260,17 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._has_begun = True
 
-    def _compare_ids(self, start: WrittenOffsets, heads: Heads) -> dict[str, bool | None]:
+    def _tell_missing(self, heads: Heads) -> None:
+        """Say once that something which is named is left out (``failOnDataLoss=false``)."""
+        subscription = self.options.subscription
+        names = subscription.topics or {each.topic for each in subscription.partitions}
+        missing = set(names) - set(heads.topics)
+        if missing - self._missing:
+            LOG.warning("topic %s does not exist; going on without it", describe(missing))
+        self._missing = missing
+
+    def _compare_ids(self, known: Mapping[str, str], heads: Heads) -> dict[str, bool | None]:
         """Whether topics are those that the query has read so far; None where nobody knows."""
-        known = start.get(IDS) or self._ids
         sameness: dict[str, bool | None] = {}
         for name, topic_id in heads.ids.items():
             sameness[name] = known[name] == topic_id if name in known else None

@@ -132,7 +132,7 @@ def test_a_topic_that_goes_and_comes_ends_a_query_or_is_read_in_part(
     fill(broker.address, kept, range(10))
     fill(broker.address, deleted, range(100, 110))
     spark_log.begin()
-    options = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false", "retryTimeout": "2s"}
     query = start(read_stream(spark, broker.address, f"{kept},{deleted}", **options), tmp_path)
     try:
         query.processAllAvailable()
@@ -155,7 +155,8 @@ def test_a_topic_that_is_made_anew_is_not_noticed_while_a_query_runs(
 ) -> None:
     topic = new_topic()
     fill(broker.address, topic, range(10))
-    query = start(read_stream(spark, broker.address, topic, startingOffsets="earliest"), tmp_path)
+    options = {"startingOffsets": "earliest", "retryTimeout": "2s"}
+    query = start(read_stream(spark, broker.address, topic, **options), tmp_path)
     try:
         query.processAllAvailable()
         admin.delete_topic(topic)

@@ -14,6 +14,7 @@ from seglog.clients.config import parse_addresses
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection_options import ConnectionOptions
 from seglog.clients.spark.finished_batches import FinishedBatch, Tally
+from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.sink_commits import (
     COMMITS_TOPIC,
     CommitsReader,
@@ -354,18 +355,18 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """C050 for the sink: what was stored is not answered, and sent again; two tasks of a worker."""
-    pause = Cluster.pause
+    pause = Patience.pause
     pauses = 0
     with CuttingProxy() as proxy, running_broker(configs=advertised(proxy)) as own:
         proxy.target = int(own.address.rsplit(":", 1)[1])
         with Admin(own.address) as admin:
             admin.create_topic("t")
 
-        def pause_and_answer(cluster: Cluster, deadline_s: float) -> bool:
+        def pause_and_answer(patience: Patience) -> bool:
             nonlocal pauses
             pauses += 1
             proxy.swallows_answers = False
-            return pause(cluster, deadline_s)
+            return pause(patience)
 
         def batches(first: int) -> Iterator[pa.RecordBatch]:
             for start in range(first, first + 1500, 100):
@@ -373,7 +374,7 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
                 values = [b"%d" % number for number in range(start, start + 100)]
                 yield pa.record_batch({"value": pa.array(values, pa.binary())})
 
-        monkeypatch.setattr(Cluster, "pause", pause_and_answer)
+        monkeypatch.setattr(Patience, "pause", pause_and_answer)
         given = {"bootstrap.servers": f"127.0.0.1:{proxy.port}", "topic": "t"}
         given |= {"batchBytes": "300", "retryBackoff": "20ms", "requestTimeout": "300ms"}
         writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))

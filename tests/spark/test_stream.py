@@ -45,7 +45,8 @@ def test_data_loss_doubles_rows_skips_ranges_or_hangs(
         run_available(read_stream(spark, broker.address, topic), tmp_path)
     assert in_time(time.monotonic() - started_s, 30)
     spark_log.begin()
-    lenient = read_stream(spark, broker.address, topic, failOnDataLoss="false")
+    options = {"failOnDataLoss": "false", "retryTimeout": "2s"}
+    lenient = read_stream(spark, broker.address, topic, **options)
     run_available(lenient, tmp_path)
     assert rows_read(spark, tmp_path) == [*range(seen), *range(500, 1100)]
     assert len(spark_log.lines("are deleted")) == 1

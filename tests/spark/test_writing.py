@@ -1,0 +1,126 @@
+"""How the sink gets its batches stored, with a broker in memory that answers as a test wants."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from seglog.clients import ClientError
+from seglog.clients.spark.connection_options import ConnectionOptions
+from seglog.clients.spark.retrying import Patience
+from seglog.clients.spark.sink_options import SinkColumns, read_sink_options
+from seglog.clients.spark.writers import RowWriter
+from seglog.protocol import api
+from seglog.protocol.errors import ErrorCode
+from support.fake_broker import HANG_UP, FakeBroker, running_fake_broker
+
+PARTITIONS = 60
+HASTY = {"retryBackoff": "10ms", "retryTimeout": "400ms"}
+
+
+def rows(count: int = 10) -> Iterator[pa.RecordBatch]:
+    for first in range(count):
+        values = [b"%d" % (first * PARTITIONS + each) for each in range(PARTITIONS)]
+        yield pa.record_batch(
+            {
+                "value": pa.array(values, pa.binary()),
+                "partition": pa.array(range(PARTITIONS), pa.int32()),
+            }
+        )
+
+
+def write(broker: FakeBroker, batches: int = 10, **options: str) -> int:
+    given = {"bootstrap.servers": broker.address, "topic": "topic"} | options
+    columns = SinkColumns(0, None, None, 1, None, None)
+    return RowWriter(read_sink_options(given), columns).write(rows(batches), None).rows
+
+
+def stored(broker: FakeBroker) -> list[list[int]]:
+    return [
+        [int(record.value or b"") for batch in log.batches for record in batch.records()]
+        for log in broker.topics["topic"]
+    ]
+
+
+EXPECTED = [[first * PARTITIONS + each for first in range(10)] for each in range(PARTITIONS)]
+
+
+def test_one_cut_connection_costs_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3: it cost a pause and a request for each partition."""
+    pauses: list[int] = []
+    pause = Patience.pause
+    monkeypatch.setattr(Patience, "pause", lambda self: pauses.append(1) or pause(self))
+
+    with running_fake_broker() as broker:
+        broker.create("topic", PARTITIONS)
+
+        def cut_the_fourth(request: Any) -> Any:
+            is_fourth = len(broker.requests_of(api.ProduceRequest)) == 4
+            return HANG_UP if is_fourth and isinstance(request, api.ProduceRequest) else None
+
+        broker.script = cut_the_fourth
+        assert write(broker, retryBackoff="10ms") == 10 * PARTITIONS
+        assert stored(broker) == EXPECTED
+        assert len(broker.requests_of(api.ProduceRequest)) <= 10 + 5
+        assert len(pauses) <= 2
+
+
+def test_a_write_lives_as_long_as_it_gets_on() -> None:
+    """P3: one partition a request, so that all of them take longer than the time for retries."""
+
+    def script(request: Any) -> Any:
+        if not isinstance(request, api.ProduceRequest):
+            return None
+        turn = len(broker.requests_of(api.ProduceRequest)) % len(request.partitions)
+        answer = broker._produce(api.ProduceRequest(-1, 0, [request.partitions[turn]]))
+        refused = [
+            api.ProducePartitionResult(each.topic, each.partition, ErrorCode.REQUEST_TIMED_OUT)
+            for each in request.partitions
+        ]
+        refused[turn] = answer.partitions[0]
+        return api.ProduceResponse(refused)
+
+    with running_fake_broker() as broker:
+        broker.create("topic", PARTITIONS)
+        broker.script = script
+        assert write(broker, 1, **HASTY) == PARTITIONS
+        assert stored(broker) == [[number] for number in range(PARTITIONS)]
+
+
+def test_a_write_that_gets_nowhere_ends_and_says_why() -> None:
+    def script(request: Any) -> Any:
+        return HANG_UP if isinstance(request, api.ProduceRequest) else None
+
+    with running_fake_broker() as broker:
+        broker.create("topic", PARTITIONS)
+        broker.script = script
+        with pytest.raises(
+            ClientError, match=r"(?s)topic-0.* and 50 more: no batch was.*200 ms: .*retryTimeout"
+        ):
+            write(broker, retryBackoff="5ms", retryTimeout="200ms")
+
+
+def test_time_for_retries_begins_anew_with_progress() -> None:
+    now_s = [0.0]
+    patience = Patience(
+        ConnectionOptions(retry_timeout_ms=1000, retry_backoff_ms=1), clock=lambda: now_s[0]
+    )
+    now_s[0] = 0.9
+    assert patience.pause()
+    patience.got_on()
+    now_s[0] = 1.8
+    assert patience.pause()
+    patience.no_longer_than(0.1)
+    now_s[0] = 1.95
+    assert not patience.pause()
+
+
+def test_topics_are_created_where_a_producer_would() -> None:
+    """U34: the broker's setting decides."""
+    with running_fake_broker() as broker:
+        with pytest.raises(ClientError, match="topic does not exist"):
+            write(broker, retryTimeout="50ms")
+        broker.auto_create_partitions = PARTITIONS
+        assert write(broker) == 10 * PARTITIONS
+        assert stored(broker) == EXPECTED
