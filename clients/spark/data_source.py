@@ -75,10 +75,12 @@ class SeglogDataSource(DataSource):
         if options.filter_pushdown:
             try:
                 from seglog.clients.spark.pushdown import SeglogPushdownReader
+                from seglog.clients.spark.sentinel_dates import SENTINEL_DATES
             except ImportError as error:
                 raise ConfigurationError(
                     f"filterPushdown needs PySpark 4.1 or newer: {error}"
                 ) from error
+            SENTINEL_DATES.begin()  # Until the reader is given its filters.
             return SeglogPushdownReader(options)
         from seglog.clients.spark.batch_reader import SeglogBatchReader
 

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 from seglog.clients.offsets import timestamp_of
 from seglog.clients.spark.batch_reader import SeglogBatchReader
 from seglog.clients.spark.planning import Planner
+from seglog.clients.spark.sentinel_dates import SENTINEL_DATES
 from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import OffsetRange
 from seglog.protocol.types import INT64_MAX
@@ -36,6 +37,7 @@ class SeglogPushdownReader(SeglogBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take what can be said by offsets; returns what Spark must still look at."""
+        SENTINEL_DATES.end()
         return [each for each in filters if not self._restriction.take(each)]
 
     def restrict(self, ranges: list[OffsetRange], planner: Planner) -> list[OffsetRange]:

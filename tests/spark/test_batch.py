@@ -212,6 +212,22 @@ def test_a_filter_that_is_pushed_down_changes_the_result(
     assert pushed.rdd.getNumPartitions() == max(1, len(FILTERS[condition]))
 
 
+def test_sentinel_dates_are_filters_as_others_are(
+    spark: Any, broker: RunningBroker, new_topic: Callable[..., str]
+) -> None:
+    """P12: PySpark fails to turn them into Python's times."""
+    topic = new_topic()
+    fill(broker.address, topic, range(5))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows = read_batch(spark, broker.address, topic, filterPushdown="true")
+        assert rows.where("timestamp < TIMESTAMP'9999-12-31 23:59:59'").count() == 5
+        assert rows.where("timestamp > TIMESTAMP'9999-12-31 23:59:59'").count() == 0
+        assert rows.where("timestamp > TIMESTAMP'-0100-01-01 00:00:00'").count() == 5
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_a_query_fails_where_pushdown_is_off(
     spark: Any, broker: RunningBroker, new_topic: Callable[..., str]
 ) -> None:

@@ -1,5 +1,6 @@
 """What the batch source plans, asked directly; the broker is real."""
 
+import base64
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from seglog.clients.spark.batch_reader import SeglogBatchReader
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.pushdown import SeglogPushdownReader
+from seglog.clients.spark.sentinel_dates import SENTINEL_DATES
 from seglog.clients.spark.source_options import SourceOptions, read_source_options
 from seglog.clients.spark.splits import RangeSplit
 from seglog.clients.testing import RunningBroker
@@ -136,3 +138,36 @@ def test_a_filter_on_times_since_1970_leaves_out_what_is_older(
         reader = SeglogPushdownReader(options_of(broker.address, topic, filterPushdown="true"))
         list(reader.pushFilters([GreaterThanOrEqual(("timestamp",), since)]))
         assert planned(reader) == ({0: (first, 4)} if first < 4 else {})
+
+
+def test_a_filter_on_a_time_that_python_does_not_have_is_taken_as_the_last_one() -> None:
+    """P12: 9999-12-31 23:59:59 in New York is in the year 10000 in UTC."""
+    filters = pytest.importorskip("pyspark.sql.worker.data_source_pushdown_filters")
+    from pyspark.sql.variant_utils import VariantUtils
+
+    def given(microseconds: int) -> Any:
+        value = bytes([VariantUtils.TIMESTAMP << 2]) + microseconds.to_bytes(
+            8, "little", signed=True
+        )
+        encoded = {"value": base64.b64encode(value), "metadata": base64.b64encode(bytes([1, 0, 0]))}
+        return filters.deserializeFilter(
+            {
+                "name": "LessThan",
+                "columnPath": ["timestamp"],
+                "value": encoded,
+                "isNegated": False,
+            }
+        )
+
+    late, early = 253_402_318_799_000_000, -62_135_596_800_000_001
+    with pytest.raises(OverflowError):
+        given(late)
+    SENTINEL_DATES.begin()
+    try:
+        assert given(late).value == datetime.max.replace(tzinfo=UTC)
+        assert given(early).value == datetime.min.replace(tzinfo=UTC)
+        assert given(5_000_000).value == datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+    finally:
+        SENTINEL_DATES.end()
+    with pytest.raises(OverflowError):
+        given(early)
