@@ -51,7 +51,7 @@ schedules: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
 
-# Prints figures; takes about ten minutes. Named ones alone: make bench ONLY="broker_frames".
+# Prints figures; takes about twenty minutes. Named ones alone: make bench ONLY="broker_frames".
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ONLY)
 

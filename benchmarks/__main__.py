@@ -5,7 +5,18 @@ import sys
 
 from benchmarks.report import Report
 
-ALL = ("broker_frames", "client_library", "start_up", "compaction", "retention", "beside_kafka")
+ALL = (
+    "broker_frames",
+    "client_library",
+    "start_up",
+    "durable_produce",
+    "recovery",
+    "many_partitions",
+    "loop_turns",
+    "compaction",
+    "retention",
+    "beside_kafka",
+)
 
 
 def main() -> None:

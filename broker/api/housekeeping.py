@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from seglog.broker.api.context import RequestContext
+from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
+from seglog.broker.runtime.turns import in_turns
 from seglog.broker.storage.layout import parent_directory
 from seglog.protocol.api import (
     DescribePartitionsRequest,
@@ -32,8 +33,11 @@ class DescribePartitionsOperation:
 
     def handle(
         self, request: DescribePartitionsRequest, _context: RequestContext
-    ) -> DescribePartitionsResponse:
+    ) -> Pending[DescribePartitionsResponse]:
         """Describe every partition of the topics, ordered by topic and number."""
+        return self._services.begin(self._describe_all(request), holds_input=False)
+
+    async def _describe_all(self, request: DescribePartitionsRequest) -> DescribePartitionsResponse:
         catalog = self._services.catalog
         names = request.topics
         if names is None:
@@ -44,7 +48,7 @@ class DescribePartitionsOperation:
             if topic is None:
                 response.unknown_topics.append(name)
                 continue
-            for number in range(topic.partition_count):
+            async for number in in_turns(range(topic.partition_count)):
                 response.partitions.append(
                     self._describe(name, number, with_segments=request.include_segments)
                 )
@@ -141,7 +145,7 @@ class RollSegmentsOperation:
 
     def handle(
         self, request: RollSegmentsRequest, _context: RequestContext
-    ) -> RollSegmentsResponse:
+    ) -> Pending[RollSegmentsResponse]:
         """Roll the partitions of a topic; an active segment that is empty stays."""
         services = self._services
         numbers = request.partitions
@@ -149,7 +153,12 @@ class RollSegmentsOperation:
             topic = services.catalog.get(request.topic)
             # Partition 0 of an unknown topic carries the error.
             numbers = list(range(1 if topic is None else topic.partition_count))
-        return RollSegmentsResponse([self._roll(request.topic, number) for number in numbers])
+        return services.begin(self._roll_all(request.topic, numbers), holds_input=False)
+
+    async def _roll_all(self, topic: str, numbers: list[int]) -> RollSegmentsResponse:
+        return RollSegmentsResponse(
+            [self._roll(topic, number) async for number in in_turns(numbers)]
+        )
 
     def _roll(self, topic: str, number: int) -> RollSegmentsResult:
         result = RollSegmentsResult(topic, number)
