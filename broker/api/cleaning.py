@@ -1,12 +1,14 @@
 """Compacting the partitions of a topic on demand."""
 
 import asyncio
+from dataclasses import replace
 
 from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.services import Services
 from seglog.broker.cleaning.jobs import CleaningOutcome
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.protocol.api import CleanLogResult, CleanLogsRequest, CleanLogsResponse
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import TopicPartition
@@ -31,7 +33,7 @@ class CleanLogsOperation:
             # Partition 0 of an unknown topic carries the error.
             numbers = list(range(1 if topic is None else topic.partition_count))
         results: list[CleanLogResult] = []
-        asked: list[tuple[CleanLogResult, asyncio.Future[CleaningOutcome]]] = []
+        asked: list[tuple[CleanLogResult, LogCleaner]] = []
         for number in numbers:
             result = CleanLogResult(request.topic, number, "queued")
             results.append(result)
@@ -41,11 +43,16 @@ class CleanLogsOperation:
                 result.state = "failed"
                 result.error, result.error_message = describe_error(error)
                 continue
-            asked.append((result, cleaner.clean_now(TopicPartition(request.topic, number))))
+            asked.append((result, cleaner))
         response = CleanLogsResponse(results)
-        if not request.wait or not asked:
+        if not asked:
             return response
-        return services.begin(_wait_for(asked, response), holds_input=False)
+        if request.wait:
+            return services.begin(self._clean(asked, response), holds_input=False)
+        # What is answered now says "queued", whatever comes of it.
+        own = [(replace(result), cleaner) for result, cleaner in asked]
+        services.begin(self._clean(own, response), holds_input=False)
+        return response
 
     def _check(self, topic: str, number: int) -> LogCleaner:
         services = self._services
@@ -60,24 +67,43 @@ class CleanLogsOperation:
             )
         return services.cleaner
 
+    async def _clean(
+        self, asked: list[tuple[CleanLogResult, LogCleaner]], response: CleanLogsResponse
+    ) -> CleanLogsResponse:
+        await asyncio.gather(*(self._clean_one(*each) for each in asked))
+        return response
 
-async def _wait_for(
-    asked: list[tuple[CleanLogResult, "asyncio.Future[CleaningOutcome]"]],
-    response: CleanLogsResponse,
-) -> CleanLogsResponse:
-    for result, future in asked:
+    async def _clean_one(self, result: CleanLogResult, cleaner: LogCleaner) -> None:
+        # A pass ends where nothing is on disk yet: what was rolled just now would be left alone.
+        partition = self._services.partitions.find(result.topic, result.partition)
         try:
-            outcome = await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if not future.cancelled():
-                raise
-            result.state, result.error = "failed", ErrorCode.NOT_LEADER_OR_FOLLOWER
-            result.error_message = "the broker is stopping"
-            continue
-        result.bytes_read, result.bytes_written = outcome.bytes_read, outcome.bytes_written
-        result.size_before, result.size_after = outcome.size_before, outcome.size_after
-        result.state = "done"
-        if outcome.error is not None:
+            if partition is not None:
+                await asyncio.shield(partition.flush())
+        except SeglogError as error:
             result.state = "failed"
-            result.error, result.error_message = describe_error(outcome.error)
-    return response
+            result.error, result.error_message = describe_error(error)
+            return
+        except WorkersStoppedError:
+            _say_stopping(result)
+            return
+        cleaning = cleaner.clean_now(TopicPartition(result.topic, result.partition))
+        try:
+            _say_outcome(result, await asyncio.shield(cleaning))
+        except asyncio.CancelledError:
+            if not cleaning.cancelled():
+                raise
+            _say_stopping(result)
+
+
+def _say_stopping(result: CleanLogResult) -> None:
+    result.state, result.error = "failed", ErrorCode.NOT_LEADER_OR_FOLLOWER
+    result.error_message = "the broker is stopping"
+
+
+def _say_outcome(result: CleanLogResult, outcome: CleaningOutcome) -> None:
+    result.bytes_read, result.bytes_written = outcome.bytes_read, outcome.bytes_written
+    result.size_before, result.size_after = outcome.size_before, outcome.size_after
+    result.state = "done"
+    if outcome.error is not None:
+        result.state = "failed"
+        result.error, result.error_message = describe_error(outcome.error)

@@ -53,6 +53,7 @@ class Cleaning:
         self.parts.partition(topic, 0).roll(self.now_ms)
 
     async def clean(self, topic: str = "t"):
+        await self.parts.quiet()  # what was rolled has to be on disk
         outcome = await self.cleaner.clean_now(TopicPartition(topic, 0))
         await self.parts.quiet()
         return outcome

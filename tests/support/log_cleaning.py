@@ -46,6 +46,7 @@ class CompactedLog:
         if roll:
             self.log.roll(now_ms)
         log = self.log
+        log.flush()  # as a roll has it done: what is not on disk is left alone
         plan = make_plan(log, look_at(log, self.first_dirty, now_ms), now_ms)
         cleaner = Cleaner(
             _DISK,

@@ -56,7 +56,9 @@ def look_at(log: Log, checkpoint: int | None, now_ms: int) -> CleanableLog:
     is_invalid = checkpoint is not None and not (offsets.log_start <= checkpoint <= offsets.log_end)
     first_dirty = offsets.log_start if checkpoint is None or is_invalid else checkpoint
     active = log.segments.active
-    first_uncleanable = min(offsets.last_stable, active.base_offset)
+    # A value that a power cut may still take must not cost the older one that is on disk: the cut
+    # would leave neither of them.
+    first_uncleanable = min(offsets.last_stable, active.base_offset, offsets.recovery_point)
     clean_bytes = cleanable_bytes = 0
     for segment, end_offset in _sealed_with_ends(log):
         if end_offset <= first_dirty:

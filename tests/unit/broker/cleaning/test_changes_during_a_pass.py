@@ -46,6 +46,7 @@ async def four_segments(cleaning: Cleaning, **configs: str) -> Log:
         cleaning.roll()
         cleaning.clock.advance(1000)
     await cleaning.put("k4", "1")
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     return log
 
 

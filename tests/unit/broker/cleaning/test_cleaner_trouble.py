@@ -241,6 +241,7 @@ async def test_a_defect_at_the_end_of_a_pass_keeps_a_deletion_waiting_for_ever(
         raise ZeroDivisionError("a defect")
 
     monkeypatch.setattr(PassResults, "take", fail)
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     cleaning.cleaner.look_for_work()
     async with asyncio.timeout(10):
         await cleaning.cleaner.abort_and_pause(TopicPartition("t", 0))
@@ -254,6 +255,7 @@ async def test_a_topic_is_deleted_while_it_is_cleaned(start: Callable) -> None:
     for number in range(200):
         await cleaning.put(f"k{number % 5}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     asked = cleaning.cleaner.clean_now(TopicPartition("t", 0))
     await cleaning.cleaner.abort_and_pause(TopicPartition("t", 0))
     await cleaning.parts.delete_topic("t")
@@ -274,6 +276,7 @@ async def test_a_topic_is_compacted_although_its_policy_is_to_delete_by_now(
     for number in range(50):
         await cleaning.put(f"k{number % 5}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     asked = cleaning.cleaner.clean_now(TopicPartition("t", 0))
     log.update_config(LogConfig(cleanup_policy=frozenset({"delete"})))
     outcome = await asyncio.wait_for(asked, 10)
@@ -289,6 +292,7 @@ async def test_a_deletion_waits_for_a_throttled_pass(start: Callable) -> None:
     for number in range(50):
         await cleaning.put(f"k{number % 5}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     cleaning.cleaner.look_for_work()
     async with asyncio.timeout(10):
         await cleaning.cleaner.abort_and_pause(TopicPartition("t", 0))
@@ -302,6 +306,7 @@ async def test_a_stop_waits_for_a_long_pass(start: Callable) -> None:
     for number in range(50):
         await cleaning.put(f"k{number % 5}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     cleaning.cleaner.clean_now(TopicPartition("t", 0))
     assert await cleaning.cleaner.stop(5)
     assert not [name for name in OsFileSystem().list_directory(log.directory) if "cleaned" in name]

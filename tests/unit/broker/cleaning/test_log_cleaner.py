@@ -194,6 +194,7 @@ async def test_a_pass_that_ends_after_a_change_of_settings_brings_the_old_buffer
     for number in range(50):
         await cleaning.put(f"k{number}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     asked = cleaning.cleaner.clean_now(log.topic_partition)
     room_for_two_keys = {"log.cleaner.dedupe.buffer.size": "72"}
     cleaning.cleaner.update_config(cleaning.parts.services.config.with_dynamic(room_for_two_keys))
@@ -248,6 +249,7 @@ async def test_appends_wait_for_a_compaction(start: Callable) -> None:
     for number in range(50):
         await cleaning.put(f"k{number % 5}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     asked = cleaning.cleaner.clean_now(TopicPartition("t", 0))
     appended = 0
     while not asked.done() and appended < 2000:
@@ -290,6 +292,7 @@ async def test_a_pass_that_began_before_the_question_answers_it(start: Callable)
     for number in range(50):
         await cleaning.put(f"k{number % 5}", "x" * 1000)
     cleaning.roll()
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     cleaning.cleaner.look_for_work()
     assert cleaning.cleaner.state_of(TopicPartition("t", 0)).value == "in progress"
     for number in range(5):
