@@ -1,6 +1,7 @@
 """The order in which loop and workers go on, chosen by a seed; and what the seeds can find."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +13,7 @@ from seglog.broker.runtime.workers import WorkerPool
 from support.interleaving import DeadlockError, Interleaving, OrderedLoop
 from support.page_cache import OrderedCalls
 from support.scheduled_life import ScheduleError, run_schedule
+from support.schedules import failures_of
 
 
 class FlaggedFile:
@@ -67,7 +69,7 @@ def lost_answers(kind: Callable[[OrderedCalls, str], FlaggedFile], folder: Path)
     for seed in range(200):
         with Interleaving(seed) as order:
             loop = order.new_loop()
-            file = kind(OrderedCalls(order, f"{folder}/"), str(folder / str(seed)))
+            file = kind(OrderedCalls(order, folder), str(folder / str(seed)))
             try:
                 loop.run_until_complete(acknowledge(file, WorkerPool("sync", 2, loop)))
             except AssertionError:
@@ -167,3 +169,33 @@ def finish_without_waiting(loop: OrderedLoop) -> None:
     loop.call_soon(loop.stop)
     loop.run_forever()
     loop.close()
+
+
+FAST, SLOW = 200, 2000
+"""Schedules of `make check`, and of all tests; ``make schedules`` tries any number."""
+CHUNK = 50
+
+
+def chunks(first: int, end: int) -> list[range]:
+    return [range(seed, min(seed + CHUNK, end)) for seed in range(first, end, CHUNK)]
+
+
+def check_schedules(seeds: range, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1)  # failing disks are part of it
+    failures = failures_of(seeds)
+    assert not failures, "\n".join(text for _, text in failures[:3])
+
+
+@pytest.mark.parametrize("seeds", chunks(0, FAST), ids=str)
+def test_schedule_breaks_a_promise(seeds: range, caplog: pytest.LogCaptureFixture) -> None:
+    """INV-1, INV-3, FLUSH-3, FLUSH-6: appends, housekeeping, cleanings, stops, hanging syncs."""
+    check_schedules(seeds, caplog)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(FAST, SLOW), ids=str)
+def test_one_of_many_schedules_breaks_a_promise(
+    seeds: range, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same, many times more."""
+    check_schedules(seeds, caplog)

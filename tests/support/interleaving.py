@@ -8,9 +8,10 @@ the end of a thread, for an answer of the loop). At each point the seed chooses 
         loop = order.new_loop()
         ...
 
-``threading.Thread``, ``queue.SimpleQueue`` and ``concurrent.futures.Future.result`` are replaced
-meanwhile, so that the pools of the broker itself are at work, and not something in their place.
-Time is the loop's and passes only when everybody waits.
+``threading.Thread``, ``threading.Lock``, ``queue.SimpleQueue`` and the waiting for a result of
+``concurrent.futures.Future`` are replaced meanwhile, so that the pools of the broker itself are at
+work, and not something in their place. A reentrant lock is as it is: it must not be held at a
+point. Time is the loop's and passes only when everybody waits.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ import random
 import selectors
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -99,6 +101,13 @@ class Interleaving:
             def __init__(self) -> None:
                 super().__init__(order)
 
+        new_lock = threading.Lock
+
+        def ordered_lock() -> Any:
+            # The library's own are held by threads that are about to take part, or have ended.
+            is_ours = sys._getframe(1).f_globals["__name__"].startswith("seglog.")
+            return _OrderedLock(order, new_lock()) if is_ours else new_lock()
+
         wait = concurrent.futures.Future.result
 
         def result(future: "concurrent.futures.Future[Any]", timeout: float | None = None) -> Any:
@@ -107,7 +116,9 @@ class Interleaving:
             return wait(future, timeout)
 
         self._replace(os, "urandom", self.random.randbytes)  # ids are part of names
+        self._replace(time, "monotonic", lambda: self.now)
         self._replace(threading, "Thread", OrderedThread)
+        self._replace(threading, "Lock", ordered_lock)
         self._replace(queue, "SimpleQueue", OrderedQueue)
         self._replace(concurrent.futures.Future, "result", result)
         return self
@@ -245,6 +256,39 @@ class _OrderedThread(threading.Thread):
             super().join()
 
 
+class _OrderedLock:
+    """A ``threading.Lock`` that may be held at a point: another actor waits for it as actors do."""
+
+    def __init__(self, order: Interleaving, lock: threading.Lock) -> None:
+        self._order = order
+        self._lock = lock
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if self._lock.acquire(blocking=False):
+            return True
+        if not blocking:
+            return False
+        if self._order.here() is None:
+            return self._lock.acquire(timeout=timeout)
+        seconds = None if timeout < 0 else timeout
+        while not self._lock.acquire(blocking=False):
+            if not self._order.wait(lambda: not self._lock.locked(), "wait for a lock", seconds):
+                return False
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def locked(self) -> bool:
+        return self._lock.locked()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+
 class _OrderedQueue:
     """A ``queue.SimpleQueue`` whose reader waits as an actor does."""
 
@@ -255,9 +299,11 @@ class _OrderedQueue:
     def put(self, item: object) -> None:
         self._items.append(item)
 
-    def get(self) -> Any:
-        if not self._items:
-            self._order.wait(lambda: bool(self._items), "wait for a job")
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        if not self._items and not (
+            block and self._order.wait(lambda: bool(self._items), "wait for a job", timeout)
+        ):
+            raise queue.Empty
         return self._items.popleft()
 
     def get_nowait(self) -> Any:

@@ -8,9 +8,11 @@ its folder. Every call is a point of an interleaving; nothing is really synced.
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
+from support.disk_model import Change
 from support.interleaving import Interleaving
 
 
@@ -157,86 +159,114 @@ class HangingSync:
 
 
 class OrderedCalls(SystemCalls):
-    """Calls on a folder in memory, each of them a point of an order.
+    """Calls on a folder in memory, each of them a point of an order, and a change that is noted.
 
     Args:
-        order: decides at each point.
-        root: the folder; what is traced is relative to it, so that traces can be compared.
+        order: decides at each point; None if nothing overlaps.
+        root: the folder; what is traced and noted is relative to it, so that it can be compared.
         hanging: a sync that hangs, if one does.
 
     Attributes:
         cache: what is on disk.
+        changes: what was done, for a ``DiskModel``.
     """
 
-    def __init__(self, order: Interleaving, root: str, hanging: HangingSync | None = None) -> None:
+    def __init__(
+        self, order: Interleaving | None, root: Path, hanging: HangingSync | None = None
+    ) -> None:
         self.cache = PageCache()
+        self.changes: list[Change] = []
         self._order = order
-        self._root = root
+        self._root = f"{root}/"
         self._hanging = hanging
 
     def _point(self, what: str, path: str) -> None:
-        self._order.point(f"{what} {path.removeprefix(self._root)}")
+        if self._order is not None:
+            self._order.point(f"{what} {path.removeprefix(self._root)}")
+
+    def _note(self, operation: str, path: str, position: int = 0, data: bytes = b"") -> int:
+        relative = path.removeprefix(self._root)
+        self.changes.append(Change(operation, relative, position, data))
+        return len(self.changes)
 
     def create(self, path: str, size: int) -> None:
         self._point("create", path)
         super().create(path, size)
         self.cache.made(path, os.stat(path).st_ino, size)
+        self._note("create", path, size)
 
     def write(self, path: str, descriptor: int, data: Buffer, position: int) -> int:
         self._point("write", path)
         written = super().write(path, descriptor, data, position)
-        self.cache.written(path, os.fstat(descriptor).st_ino, position, position + written)
-        self._point("written", path)
+        self._written(path, descriptor, bytes(memoryview(data)[:written]), position)
         return written
+
+    def _written(self, path: str, descriptor: int, data: bytes, position: int) -> None:
+        self.cache.written(path, os.fstat(descriptor).st_ino, position, position + len(data))
+        self._note("write", path, position, data)
+        self._point("written", path)
 
     def truncate(self, path: str, size: int) -> None:
         self._point("truncate", path)
         super().truncate(path, size)
         self.cache.cut(path, os.stat(path).st_ino, size)
+        self._note("truncate", path, size)
 
     def truncate_open(self, path: str, descriptor: int, size: int) -> None:
         self._point("truncate", path)
         super().truncate_open(path, descriptor, size)
         self.cache.cut(path, os.fstat(descriptor).st_ino, size)
+        self._note("truncate", path, size)
 
     def sync(self, path: str, descriptor: int) -> None:
         self._point("sync", path)
         end = self.cache.begin_sync(path, os.fstat(descriptor).st_ino)
-        hanging = self._hanging
-        if hanging is not None and hanging.begins(path):
-            self._order.wait(lambda: hanging.is_let_go, "hang in the sync")
+        begun = self._note("sync_begins", self.cache.path_of(os.fstat(descriptor).st_ino))
+        hanging, order = self._hanging, self._order
+        if hanging is not None and order is not None and hanging.begins(path):
+            order.wait(lambda: hanging.is_let_go, "hang in the sync")
             end(False)
+            self._note("sync_fails", path, begun)
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         self._point("sync ends", path)
         end(True)
+        self._note("sync_ends", path, begun)
 
     def sync_directory(self, path: str) -> None:
         self._point("sync directory", path)
-        end = self.cache.begin_directory_sync(path)
         os.stat(path)
+        end = self.cache.begin_directory_sync(path)
+        begun = self._note("sync_begins", path)
         self._point("sync ends", path)
         end(True)
+        self._note("sync_ends", path, begun)
 
     def rename(self, source: str, target: str) -> None:
         self._point("rename", target)
         super().rename(source, target)
         self.cache.renamed(source, target)
+        source, target = (each.removeprefix(self._root) for each in (source, target))
+        self.changes.append(Change("rename", source, target=target))
 
     def unlink(self, path: str) -> None:
         self._point("unlink", path)
         super().unlink(path)
         self.cache.removed(path)
+        self._note("unlink", path)
 
     def make_directory(self, path: str) -> None:
         self._point("make directory", path)
         super().make_directory(path)
         self.cache.made_directory(path)
+        self._note("make_directory", path)
 
     def remove_directory(self, path: str) -> None:
         self._point("remove directory", path)
         super().remove_directory(path)
         self.cache.removed(path)
+        self._note("remove_directory", path)
 
     def close(self, descriptor: int) -> None:
-        self._order.point("close")
+        if self._order is not None:
+            self._order.point("close")
         super().close(descriptor)

@@ -15,7 +15,7 @@ from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError, run_parallel
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.log import AppendInfo, FetchIsolation, Log
 from seglog.broker.storage.producer_state import AppendOrigin
 from seglog.protocol.errors import SeglogError
 from seglog.protocol.records.control import ControlType, build_marker
@@ -24,6 +24,7 @@ from support.broker_parts import BrokerParts, batch_of
 from support.cleaning_broker import Cleaning
 from support.fake_clock import FakeClock
 from support.interleaving import Interleaving, OrderedLoop
+from support.ledger import Ledger, Written
 from support.page_cache import HangingSync, OrderedCalls, PageCache
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -128,17 +129,24 @@ class Promises:
 
 
 class ScheduledLife:
-    """Producers, housekeeping and a stop; the seed of the order chooses what of each."""
+    """Producers, housekeeping and a stop; the seed of the order chooses what of each.
 
-    def __init__(self, order: Interleaving, folder: Path) -> None:
+    Attributes:
+        calls: what was done to the disk.
+        configs: of the topic ``t``.
+    """
+
+    def __init__(self, order: Interleaving, folder: Path, ledger: Ledger | None = None) -> None:
         chance = order.random
         self._order = order
         self._chance = chance
         self._data = folder / "data"
         self._hanging = HangingSync(chance.randrange(8)) if chance.random() < 0.3 else None
-        self._calls = OrderedCalls(order, f"{folder}/", self._hanging)
-        self._promises = Promises(self._calls.cache)
+        self.calls = OrderedCalls(order, folder, self._hanging)
+        self._promises = Promises(self.calls.cache)
         self._clock = FakeClock()
+        self._ledger = ledger
+        self.configs: dict[str, str] = {}
 
     async def run(self) -> None:
         """Begin, live, stop."""
@@ -147,12 +155,12 @@ class ScheduledLife:
             self._data.parent,
             {"log.index.size.max.bytes": "4096"},
             log_dir=self._data,
-            file_system=OsFileSystem(self._calls),
+            file_system=OsFileSystem(self.calls),
             clock=self._clock,
         )
         self._cleaning = Cleaning(self.parts)
         configs = {
-            "segment.bytes": str(chance.choice([250, 400, 900])),
+            "segment.bytes": str(chance.choice([250, 600, 6000])),
             "file.delete.delay.ms": "0",
             "retention.ms": "-1",
             "min.cleanable.dirty.ratio": "0.01",
@@ -162,11 +170,15 @@ class ScheduledLife:
         if chance.random() < 0.4:
             configs["cleanup.policy"] = "compact"
         else:
-            configs["retention.bytes"] = str(chance.choice([-1, 500, 900]))
+            configs["retention.bytes"] = str(chance.choice([-1, 500, 3000]))
+        self.configs = configs
         await self.parts.create_topic("t", 1, configs)
+        if chance.random() < 0.8:
+            await self.parts.services.background.checkpoint_recovery_points()
+        self._promise(durable=0, log_start=0, exists=True)
         loop = asyncio.get_running_loop()
         assert isinstance(loop, OrderedLoop)
-        loop.on_turn = self._promises.check
+        loop.on_turn = self._promises.check if self._ledger is None else self._sample
         tasks = [self._housekeeper(), self._producer(), self._producer()]
         if chance.random() < 0.5:
             tasks.append(self._transactional_producer())
@@ -177,43 +189,60 @@ class ScheduledLife:
         )
         await self._stop()
 
+    def _promise(self, **facts: Any) -> None:
+        """Note what a power cut from here on has to leave."""
+        if self._ledger is not None:
+            self._ledger.promise(len(self.calls.changes), **facts)
+
+    def _sample(self) -> None:
+        """Note what a power cut up to here may leave."""
+        partition = self.parts.services.partitions.find("t", 0)
+        if self._ledger is not None and partition is not None:
+            self._ledger.seen(len(self.calls.changes), partition.log.offsets.log_start)
+
     # ---- producers
 
     @property
     def _partition(self) -> Partition:
         return self.parts.partition("t", 0)
 
-    async def _append(self, batch: Any, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
+    async def _append(
+        self, batch: Any, written: Written, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> None:
         partition, acks = self._partition, self._chance.choice([1, Acks.ALL])
         info = partition.append(batch, acks, self._clock.time_ms(), origin)
+        if self._ledger is not None:
+            self._ledger.appended(info.first_offset, written)
         answer = partition.acknowledgement(info, acks)
-        data = partition.log.read(info.first_offset, 1, isolation=FetchIsolation.LOG_END)
-        assert data.slice is not None, info
-        start = data.slice.position
-        inode = os.fstat(data.slice.fileno()).st_ino
-        data.slice.release()
-        place = Place(partition.log, info.last_offset + 1, inode, start, start + len(batch))
-        self._promises.appended(place, answer)
+        self._promises.appended(_place_of(partition.log, info, len(batch)), answer)
         if answer is not None:
             await asyncio.shield(answer)
+        if partition.log.config.flush_messages == 1:
+            self._promise(durable=info.last_offset + 1)
 
     async def _producer(self) -> None:
         chance = self._chance
-        for _ in range(chance.randrange(3, 7)):
+        for number in range(chance.randrange(3, 7)):
             key = b"k%d" % chance.randrange(3)
-            value = None if chance.random() < 0.1 else bytes(chance.randrange(1, 120))
-            await self._append(batch_of(value, key=key, timestamp_ms=self._clock.time_ms()))
+            room = int(self.configs["segment.bytes"]) - 100
+            length = chance.choice([1, 20, room // 4, room])
+            value = None if chance.random() < 0.1 else (b"%d-" % number).ljust(length, b".")
+            batch = batch_of(value, key=key, timestamp_ms=self._clock.time_ms())
+            await self._append(batch, Written(key, value))
             await self._pause()
 
     async def _transactional_producer(self) -> None:
         sequence = 0
-        for _ in range(self._chance.randrange(1, 4)):
+        chance = self._chance
+        for _ in range(chance.randrange(1, 4)):
             options = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
-            for _ in range(self._chance.randrange(1, 3)):
-                await self._append(batch_of(b"in", base_sequence=sequence, **options))
+            for _ in range(chance.randrange(1, 3)):
+                key, value = b"k%d" % chance.randrange(3), b"in %d" % sequence
+                batch = batch_of(value, key=key, base_sequence=sequence, **options)
+                await self._append(batch, Written(key, value, 7))
                 sequence += 1
                 await self._pause()
-            ending = self._chance.choice([ControlType.COMMIT, ControlType.ABORT])
+            ending = chance.choice([ControlType.COMMIT, ControlType.ABORT])
             marker = build_marker(
                 ending,
                 producer_id=7,
@@ -221,12 +250,17 @@ class ScheduledLife:
                 coordinator_epoch=0,
                 timestamp_ms=self._clock.time_ms(),
             )
-            await self._append(memoryview(marker), AppendOrigin.COORDINATOR)
+            written = Written(None, None, 7, ending)
+            await self._append(memoryview(marker), written, AppendOrigin.COORDINATOR)
 
     async def _topics(self) -> None:
+        self._promise(other=None)
         await self.parts.create_topic("other", 1, {"file.delete.delay.ms": "0"})
+        self._promise(other=True)
         await self.parts.produce([("other", 0, batch_of(b"v"))], Acks.ALL)
+        self._promise(other=None)
         await self.parts.delete_topic("other")
+        self._promise(other=False)
 
     # ---- housekeeping
 
@@ -252,7 +286,9 @@ class ScheduledLife:
             await asyncio.sleep(0.001 * self._chance.randrange(3))
 
     async def _flush(self) -> None:
+        log_end = self._partition.log.offsets.log_end
         await asyncio.shield(self._partition.flush())
+        self._promise(durable=log_end)
 
     async def _roll(self) -> None:
         self._partition.roll(self._clock.time_ms())
@@ -260,7 +296,9 @@ class ScheduledLife:
     async def _delete_records(self) -> None:
         offsets = self._partition.log.offsets
         offset = self._chance.randint(offsets.log_start, offsets.high_watermark)
-        await self.parts.delete_records("t", 0, offset)
+        result = await self.parts.delete_records("t", 0, offset)
+        if not result.error:
+            self._promise(log_start=offset)
 
     async def _clean(self) -> None:
         if self._partition.log.config.compacts:
@@ -279,15 +317,33 @@ class ScheduledLife:
         services = self.parts.services
         services.partitions.close()
         await services.workers.stop(1)
-        pool = WorkerPool("close-logs", 1, asyncio.get_running_loop())
-        closing = pool.run(partial(services.logs.close, partial(run_parallel, threads=2)))
-        await asyncio.wait([closing], timeout=20)
-        self._promises.check_after_stop(self._data)
+        logs = services.logs
+        jobs = logs.closing_jobs(partial(run_parallel, threads=2))
+        pool = WorkerPool("close-logs", max(1, len(jobs)), asyncio.get_running_loop())
+        closing = [pool.run(job.run) for job in jobs]
+        if closing:
+            await asyncio.wait(closing, timeout=20)
+        self._check_marker()
         if self._hanging is not None:
             self._hanging.is_let_go = True
         await pool.stop(1)
-        await closing
-        self._promises.check_after_stop(self._data)
+        for each in closing:
+            await each
+        logs.unlock()
+        self._check_marker()
+
+    def _check_marker(self) -> None:
+        if self._ledger is None:
+            self._promises.check_after_stop(self._data)
+
+
+def _place_of(log: Log, info: AppendInfo, length: int) -> Place:
+    data = log.read(info.first_offset, 1, isolation=FetchIsolation.LOG_END)
+    assert data.slice is not None, info
+    start = data.slice.position
+    inode = os.fstat(data.slice.fileno()).st_ino
+    data.slice.release()
+    return Place(log, info.last_offset + 1, inode, start, start + length)
 
 
 async def _forgiving(work: Coroutine[Any, Any, object]) -> None:
@@ -298,8 +354,20 @@ async def _forgiving(work: Coroutine[Any, Any, object]) -> None:
         return
 
 
+def run_life(seed: int, folder: Path, ledger: Ledger | None = None) -> "ScheduledLife":
+    """One life in the order of a seed; with a ledger it is for what a power cut leaves of it."""
+    with Interleaving(seed) as order:
+        loop = order.new_loop()
+        try:
+            life = ScheduledLife(order, folder, ledger)
+            loop.run_until_complete(life.run())
+        finally:
+            _end(loop)
+    return life
+
+
 def run_schedule(seed: int, folder: Path) -> Interleaving:
-    """One life in the order of a seed, in a folder of its own.
+    """One life in the order of a seed, in a folder of its own, with what must be true meanwhile.
 
     Raises:
         ScheduleError: something that must be true was not; the trace is part of the text.

@@ -13,7 +13,6 @@ CHUNK = 50
 
 def failures_of(seeds: range) -> list[tuple[int, str]]:
     """The schedules that fail, each with what was wrong."""
-    logging.disable(logging.CRITICAL)  # failing disks are part of it
     found = []
     for seed in seeds:
         with memory_folder() as folder:
@@ -22,6 +21,11 @@ def failures_of(seeds: range) -> list[tuple[int, str]]:
             except ScheduleError as error:
                 found.append((seed, str(error)))
     return found
+
+
+def be_quiet() -> None:
+    """Log nothing: failing disks are part of it."""
+    logging.disable(logging.CRITICAL)
 
 
 def main() -> None:
@@ -33,6 +37,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="only this one, with its trace")
     options = parser.parse_args()
     if options.seed is not None:
+        be_quiet()
         for _, text in failures_of(range(options.seed, options.seed + 1)):
             raise SystemExit(text)
         print(f"schedule {options.seed} passes")
@@ -40,7 +45,7 @@ def main() -> None:
     end = options.first + options.count
     chunks = [range(seed, min(seed + CHUNK, end)) for seed in range(options.first, end, CHUNK)]
     kinds: Counter[str] = Counter()
-    with ProcessPoolExecutor(options.processes) as executor:
+    with ProcessPoolExecutor(options.processes, initializer=be_quiet) as executor:
         for failures in executor.map(failures_of, chunks):
             for _, text in failures:
                 line = text.partition("\n")[0]
