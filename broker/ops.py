@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 from seglog.broker.api.services import Services
@@ -118,12 +119,19 @@ class OpsPages:
 
 
 def troubles_of(services: Services) -> list[str]:
-    """Data directories that do not take records, and partitions that are not served."""
+    """Directories that do not take records, damaged partitions, and such as are not served."""
     troubles = [
         (log_dir.path, services.partitions.trouble_of(log_dir))
         for log_dir in services.logs.log_dirs
     ]
     lines = [f"log.dirs={path} {trouble}" for path, trouble in troubles if trouble is not None]
+    damaged = [each for each in services.partitions.all() if each.damage]
+    if damaged:
+        first_damaged = min(damaged, key=attrgetter("topic_partition"))
+        lines.append(
+            f"partitions with damaged records: {len(damaged)}; "
+            f"{first_damaged.topic_partition}: {first_damaged.damage}"
+        )
     offline = services.logs.offline_partitions
     if offline:
         first = min(offline)

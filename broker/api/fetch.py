@@ -27,13 +27,14 @@ from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError
 from seglog.broker.partition.partition import Partition
 from seglog.broker.partition.waiters import FetchWaiter
+from seglog.broker.storage.errors import DeferredReadError
 from seglog.protocol.api import (
     FetchPartition,
     FetchPartitionResult,
     FetchRequest,
     FetchResponse,
 )
-from seglog.protocol.errors import ErrorCode
+from seglog.protocol.errors import ErrorCode, SeglogError
 
 PARTITIONS_PER_FETCH_MAX: Final = PARTITIONS_PER_SESSION_MAX
 """More would hold everybody else up for a second."""
@@ -65,7 +66,10 @@ class FetchOperation:
                 finish = self._sessions.begin(request)
             except RequestError as error:
                 return FetchResponse([], error.code)
-        response, is_enough = self.read(request, context)
+        try:
+            response, is_enough = self.read(request, context)
+        except DeferredReadError as error:
+            return self.read_later(request, context, finish, error)
         if is_enough or request.max_wait_ms <= 0:
             response = self.complete(response, finish)
             delayed = self._cold_reads.delay(response)
@@ -80,15 +84,54 @@ class FetchOperation:
         if parked.is_satisfied:
             # Some bytes are only visible across a segment border; what can be read is the answer.
             parked.close()
-            return self.complete(self.read(request, context)[0], finish)
+            return self.read_now(request, context, finish)
         self._services.counters.parked_fetches += 1
         return Pending(parked.start())
+
+    def read_now(
+        self, request: FetchRequest, context: RequestContext, finish: FinishResponse | None
+    ) -> FetchResponse | Pending[FetchResponse]:
+        """Read, and answer with what there is."""
+        try:
+            return self.complete(self.read(request, context)[0], finish)
+        except DeferredReadError as error:
+            return self.read_later(request, context, finish, error)
+
+    def read_later(
+        self,
+        request: FetchRequest,
+        context: RequestContext,
+        finish: FinishResponse | None,
+        error: DeferredReadError,
+    ) -> Pending[FetchResponse]:
+        """Answer with what there is once another thread has done what the read needs."""
+        work = self._read_later(request, context, finish, error)
+        return self._services.begin(work, holds_input=False)
+
+    async def _read_later(
+        self,
+        request: FetchRequest,
+        context: RequestContext,
+        finish: FinishResponse | None,
+        error: DeferredReadError,
+    ) -> FetchResponse:
+        read = partial(self.read, request, context)
+        try:
+            response, _ = await self._services.deferred_reads.read(error, read)
+        except SeglogError as failure:
+            response = self._reads.refuse_all(request, failure)
+        response = self.complete(response, finish)
+        delayed = self._cold_reads.delay(response)
+        return response if delayed is None else await delayed
 
     def read(self, request: FetchRequest, context: RequestContext) -> tuple[FetchResponse, bool]:
         """Read all partitions; also whether the answer must not wait for more.
 
         Limits (FETCH-2): the first partition that has data yields its first batch whole, however
         large; from then on the limits of request, broker and partition hold strictly.
+
+        Raises:
+            DeferredReadError: another thread has to do something first; nothing is held.
         """
         remaining = self._limit_of(request)
         results: list[FetchPartitionResult] = []
@@ -96,7 +139,11 @@ class FetchOperation:
         has_error = False
         read = self._reads.read
         for entry in request.partitions:
-            result = read(request, entry, min(max(0, entry.max_bytes), remaining), total == 0)
+            try:
+                result = read(request, entry, min(max(0, entry.max_bytes), remaining), total == 0)
+            except DeferredReadError:
+                release_records(FetchResponse(results))
+                raise
             results.append(result)
             if result.error != ErrorCode.NONE or result.diverging_epoch is not None:
                 has_error = True
@@ -213,9 +260,24 @@ class _ParkedFetch:
 
     def _answer(self) -> None:
         self.close()
-        if not self._future.done():
-            response, _ = self._operation.read(self._request, self._context)
-            self._future.set_result(self._operation.complete(response, self._finish))
+        if self._future.done():
+            return
+        answer = self._operation.read_now(self._request, self._context, self._finish)
+        if isinstance(answer, Pending):
+            answer.future.add_done_callback(self._deliver)
+        else:
+            self._future.set_result(answer)
+
+    def _deliver(self, answer: "asyncio.Future[FetchResponse]") -> None:
+        if self._future.done():
+            if not answer.cancelled() and answer.exception() is None:
+                release_records(answer.result())
+        elif answer.cancelled():
+            self._future.cancel()
+        elif (error := answer.exception()) is not None:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(answer.result())
 
     def _done(self, future: "asyncio.Future[FetchResponse]") -> None:
         self._operation.count_parked(-1)

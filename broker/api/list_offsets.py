@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final
 
 from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.deferred_reads import read_deferred
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.storage.errors import DeferredReadError
@@ -117,9 +116,7 @@ class ListOffsetsOperation:
         except DeferredReadError as error:
             needed = error
         try:
-            return await read_deferred(
-                self._services.workers.reads, needed, partial(look_up, entry)
-            )
+            return await self._services.deferred_reads.read(needed, partial(look_up, entry))
         except SeglogError as error:
             return _refused(entry, error)
 

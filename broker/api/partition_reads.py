@@ -8,13 +8,18 @@ from typing import Final
 from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
-from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.errors import (
+    CorruptLogError,
+    DeferredReadError,
+    OffsetOutOfRangeError,
+)
 from seglog.broker.storage.log import FetchIsolation
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     FetchPartition,
     FetchPartitionResult,
     FetchRequest,
+    FetchResponse,
 )
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.types import IsolationLevel
@@ -47,6 +52,9 @@ class PartitionReads:
             entry: where to read; gets its topic's name if it has only the id.
             max_bytes: of batches.
             min_one_message: whether the first batch is read whole, however large.
+
+        Raises:
+            DeferredReadError: another thread has to do something first.
         """
         try:
             if not entry.topic:
@@ -74,16 +82,10 @@ class PartitionReads:
                 error_message=str(error),
                 topic_id=entry.topic_id,
             )
+        except DeferredReadError:
+            raise
         except SeglogError as error:
-            code, message = describe_error(error)
-            return FetchPartitionResult(
-                entry.topic,
-                entry.partition,
-                code,
-                error_message=message,
-                topic_id=entry.topic_id,
-                current_leader=self._current_leader(entry) if code in _LEADER_ERRORS else None,
-            )
+            return self._refuse(entry, error)
         return FetchPartitionResult(
             entry.topic,
             entry.partition,
@@ -97,6 +99,30 @@ class PartitionReads:
             None,
             entry.topic_id,
         )
+
+    def refuse_all(self, request: FetchRequest, error: SeglogError) -> FetchResponse:
+        """The response where what a read needs could not be done, and nobody knows for which."""
+        return FetchResponse([self._refuse(entry, error) for entry in request.partitions])
+
+    def _refuse(self, entry: FetchPartition, error: SeglogError) -> FetchPartitionResult:
+        self._note_damage(entry, error)
+        code, message = describe_error(error)
+        return FetchPartitionResult(
+            entry.topic,
+            entry.partition,
+            code,
+            error_message=message,
+            topic_id=entry.topic_id,
+            current_leader=self._current_leader(entry) if code in _LEADER_ERRORS else None,
+        )
+
+    def _note_damage(self, entry: FetchPartition, error: SeglogError) -> None:
+        """Count a read that met damaged records, and have health tell of them."""
+        if isinstance(error, CorruptLogError):
+            self._services.counters.damaged_reads += 1
+            partition = self._services.partitions.find(entry.topic, entry.partition)
+            if partition is not None:
+                partition.damage = str(error)
 
     def _current_leader(self, entry: FetchPartition) -> tuple[int, int] | None:
         """Who leads a partition and since which epoch, for a client that believes otherwise."""

@@ -10,6 +10,7 @@ from seglog.broker.api.transactional import TransactionAdmission
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.background import BackgroundWork
+from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.partition.topic_lifecycle import TopicLifecycle
 from seglog.broker.runtime.broker_workers import Workers
@@ -31,6 +32,7 @@ class Services:
         config: the broker's configuration as it is now; ``change_config`` replaces it.
         config_listeners: told of a new configuration, to take over the parts that they keep.
         changing: held by whoever changes topics or configurations, from the first check to the end.
+        deferred_reads: has done what reads wait for.
         works: what ``begin`` has started and is not finished.
         cleaner: compacts logs; None where ``log.cleaner.enable`` is false.
         admission: lets records of transactions in; None where nobody coordinates transactions.
@@ -45,6 +47,7 @@ class Services:
     partitions: PartitionRegistry
     topics: TopicLifecycle
     background: BackgroundWork
+    deferred_reads: DeferredReads
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     config_listeners: list[ConfigListener] = field(default_factory=list)
     works: "set[asyncio.Task[Any]]" = field(default_factory=set)
@@ -75,7 +78,18 @@ class Services:
         )
         topics = TopicLifecycle(catalog, logs, partitions, workers, clock)
         background = BackgroundWork(logs, partitions, workers, clock)
-        return cls(config, clock, logs, catalog, workers, counters, partitions, topics, background)
+        return cls(
+            config,
+            clock,
+            logs,
+            catalog,
+            workers,
+            counters,
+            partitions,
+            topics,
+            background,
+            DeferredReads(workers.reads),
+        )
 
     def begin(
         self, work: Coroutine[Any, Any, ResponseT], *, holds_input: bool

@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import ClassVar, Final
 
+from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import DamagedRecordsError, DeferredReadError, StorageError
 from seglog.broker.storage.files import FileSlice
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.errors import ProtocolError, RecordError
@@ -125,13 +126,17 @@ async def _read_piece(
     log: Log, offset: int, pool: WorkerPool, buffer_bytes: int, replay: TopicReplay
 ) -> int | None:
     """Take in some batches from an offset on; the offset behind them, None if that is unknown."""
+    read = partial(log.read, offset, buffer_bytes, isolation=FetchIsolation.LOG_END)
     try:
-        data = log.read(offset, buffer_bytes, isolation=FetchIsolation.LOG_END)
+        try:
+            data = read()
+        except DeferredReadError as deferred:
+            data = await DeferredReads(pool).read(deferred, read)
     except StorageError as error:
         if error.takes_dir_offline:
             raise
         replay.fault("batch", offset, error)
-        return None
+        return error.next_offset if isinstance(error, DamagedRecordsError) else None
     if data.slice is None:
         # The last batches of the log were compacted away.
         return log.offsets.log_end

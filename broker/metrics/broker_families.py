@@ -38,6 +38,7 @@ _BROKER_METRICS: Final = (
     ("seglog_group_commits", "group_commits", "Syncs that acknowledgements waited for."),
     ("seglog_grouped_appends", "grouped_appends", "Appends that waited for such a sync."),
     ("seglog_cold_fetches", "cold_fetches", "Fetch requests that had to wait for a disk."),
+    ("seglog_damaged_reads", "damaged_reads", "Reads that met damaged records."),
     ("seglog_parked_fetches", "parked_fetches", "Fetch requests that had to wait for data."),
     ("seglog_expired_fetches", "expired_fetches", "Of those, the ones whose time was up."),
     (

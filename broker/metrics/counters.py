@@ -72,6 +72,7 @@ class BrokerCounters:
         unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
         parked_fetches: fetch requests that had to wait for data.
         cold_fetches: fetch requests that had to wait for a disk.
+        damaged_reads: reads of partitions that met damaged records.
         expired_fetches: of those, the ones that were answered because their time was up.
         fetch_session_evictions: fetch sessions that had to make room for others.
         fetch_sessions: how many there are now.
@@ -86,6 +87,7 @@ class BrokerCounters:
     __slots__ = (
         "_topics",
         "cold_fetches",
+        "damaged_reads",
         "deleted_topics",
         "expired_fetches",
         "fetch_session_evictions",
@@ -115,6 +117,7 @@ class BrokerCounters:
         self.flush_durations = Durations()
         self.unacknowledged_failures = 0
         self.cold_fetches = 0
+        self.damaged_reads = 0
         self.parked_fetches = 0
         self.expired_fetches = 0
         self.fetch_session_evictions = 0

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock
@@ -24,7 +25,7 @@ from seglog.broker.runtime.scheduler import (
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.storage.deletion_queue import Deletion
 from seglog.broker.storage.disk_reserve import RESERVE_BYTES
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import DeferredReadError, StorageError
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.log_manager import LogManager
@@ -65,6 +66,7 @@ class BackgroundWork:
         self._housekeeping = logs.housekeeping
         self._partitions = partitions
         self._directories = workers.directories
+        self._deferred_reads = DeferredReads(workers.reads)
         self._clock = clock
         self._full: dict[LogDir, _Full] = {}
         self._busy: set[tuple[str, LogDir]] = set()
@@ -120,6 +122,17 @@ class BackgroundWork:
         """The task: retention of everything, and rolls that only time asks for."""
         self.roll_overdue()
         self.run_retention()
+        if deferred := self._housekeeping.take_deferred():
+            await self._work_off(deferred)
+            self.run_retention()
+
+    async def _work_off(self, deferred: Iterable[DeferredReadError]) -> None:
+        """Have indexes healed that retention has found damaged."""
+        for error in deferred:
+            try:
+                await self._deferred_reads.work_off(error)
+            except StorageError as failure:
+                logger.warning("event=segment-not-examined path=%s error=%s", error.path, failure)
 
     def roll_overdue(self) -> None:
         """Seal active segments of compacted logs that have passed ``max.compaction.lag.ms``."""

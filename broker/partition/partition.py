@@ -62,6 +62,7 @@ class Partition:
     Attributes:
         log: its log; reads go there directly.
         log_dir: the data directory of the log.
+        damage: what a read has found damaged in its log; empty if nothing.
         is_closed: whether it was deleted or its directory has failed.
         leader_epoch: the term in which this broker leads it.
         fetch_waiters: parked fetches.
@@ -75,6 +76,7 @@ class Partition:
         "_services",
         "_warned_ms",
         "counters",
+        "damage",
         "fetch_waiters",
         "is_closed",
         "is_internal",
@@ -94,6 +96,7 @@ class Partition:
     ) -> None:
         self.log = log
         self.log_dir = log_dir
+        self.damage = ""
         self.is_closed = False
         self.replicas = replicas
         self.counters = counters
@@ -235,7 +238,12 @@ class Partition:
         offsets = self.log.offsets
         if not offsets.log_start <= offset <= offsets.log_end:
             return INT32_MAX
-        return min(max_bytes, self.log.readable_bytes_from(offset, isolation))
+        try:
+            return min(max_bytes, self.log.readable_bytes_from(offset, isolation))
+        except StorageError as error:
+            # Its reader looks for itself, and is told; the append that has moved us is not.
+            logger.debug("event=fetch-woken log=%s error=%s", self.topic_partition, error)
+            return INT32_MAX
 
     def flush(self) -> "asyncio.Future[None]":
         """Sync everything that was appended so far."""

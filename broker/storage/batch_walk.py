@@ -27,6 +27,8 @@ from seglog.protocol.types import INT32_MAX
 LOOKUP_WINDOW_BYTES: Final = 8192
 SCAN_WINDOW_BYTES: Final = 65536
 VERIFY_BUFFER_BYTES: Final = 1 << 20
+_ORDER_WINDOWS_MAX: Final = 64
+"""So much is walked over in one read: about a millisecond for the smallest batches."""
 
 # Base offset, length, magic and last offset delta of a header.
 _EXTENT: Final = Struct(">qi4xb6xi")
@@ -101,18 +103,26 @@ def walk_batches(
 
 
 def find_batch(
-    file: LogFile, position: int, end: int, offset: int, expected_last: int | None = None
+    file: LogFile,
+    position: int,
+    end: int,
+    offset: int,
+    expected_last: int | None = None,
+    *,
+    first_offset: int = 0,
 ) -> BatchExtent | None:
-    """The first batch from ``position`` on whose last offset is >= ``offset``.
+    """The first batch from ``position`` on whose last offset is >= ``offset``, None if none is.
 
     Every fetch runs this, hence a loop of its own without an object per batch.
 
     Args:
         expected_last: the last offset of the batch at ``position``, if an index entry told it.
+        first_offset: no offset from ``position`` on is below.
 
     Raises:
         CorruptIndexError: the batch at ``position`` does not end with ``expected_last``.
-        CorruptLogError: something that is no batch starts where one should.
+        CorruptLogError: something that is no batch starts where one should, or offsets do not
+            ascend.
     """
     if position < 0:
         raise CorruptIndexError(file.path, f"an entry tells of position {position}")
@@ -137,9 +147,14 @@ def find_batch(
                 file.path, position, f"a batch of {size} bytes says it has format {magic}"
             )
         if size > end - position:
-            return None
+            raise CorruptLogError(
+                file.path, position, f"a batch of {size} bytes is cut off after {end - position}"
+            )
+        if base_offset < first_offset or last_delta < 0:
+            raise _disorder(file, position, base_offset, first_offset)
         if last_offset >= offset:
             return BatchExtent(base_offset, last_offset, position, size)
+        first_offset = last_offset + 1
         position += size
         at += size
     if expected_last is not None:
@@ -147,6 +162,67 @@ def find_batch(
             file.path, f"no batch that ends with offset {expected_last} is at position {position}"
         )
     return None
+
+
+def ordered_until(
+    file: LogFile, position: int, end: int, first_offset: int, end_offset: int | None
+) -> int:
+    """Walk over batches that lie between two positions, and over the one behind, by their headers.
+
+    What is not covered by checksums (offsets, lengths) is compared with each other: a batch whose
+    offset is wrong does not fit to the one before or behind it.
+
+    Args:
+        position, end: batch boundaries.
+        first_offset: no offset from ``position`` on is below.
+        end_offset: none is at or above, if that is known.
+
+    Returns:
+        ``end``, or an earlier boundary behind which it would take too long to walk on.
+
+    Raises:
+        CorruptLogError: offsets do not ascend, or something is no batch.
+    """
+    size_of_file = file.size
+    window = b""
+    at = windows = 0
+    read_bytes = LOOKUP_WINDOW_BYTES
+    while True:
+        if size_of_file - position < HEADER_BYTES:
+            return position  # nothing is behind the last one
+        if at + HEADER_BYTES > len(window):
+            if windows == _ORDER_WINDOWS_MAX:
+                return position
+            windows += 1
+            window = file.read(position, min(read_bytes, size_of_file - position))
+            at = 0
+            if len(window) < HEADER_BYTES:
+                raise CorruptLogError(file.path, position, "the file ends before its end")
+        base_offset, length, magic, last_delta = _EXTENT.unpack_from(window, at)
+        size = length + LOG_OVERHEAD
+        if (
+            magic != MAGIC
+            or base_offset < first_offset
+            or last_delta < 0
+            or not HEADER_BYTES <= size <= size_of_file - position
+            or (end_offset is not None and base_offset + last_delta >= end_offset)
+        ):
+            raise _disorder(file, position, base_offset, first_offset)
+        if position >= end:
+            return position
+        first_offset = base_offset + last_delta + 1
+        position += size
+        at += size
+        # The next header of large batches is read alone.
+        read_bytes = LOOKUP_WINDOW_BYTES if size < LOOKUP_WINDOW_BYTES else HEADER_BYTES
+
+
+def _disorder(file: LogFile, position: int, base_offset: int, first_offset: int) -> CorruptLogError:
+    return CorruptLogError(
+        file.path,
+        position,
+        f"a batch that begins with offset {base_offset} does not fit where {first_offset} is due",
+    )
 
 
 def boundary_before(

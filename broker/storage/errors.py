@@ -15,7 +15,8 @@ Every error carries the wire code that a client is answered with and the values 
     +-- LockedError                 another process holds the directory
     +-- CorruptFileError            content that breaks its format
     |   +-- CorruptIndexError       an offset, time or transaction index; can be rebuilt
-    |   +-- CorruptLogError         a data file, from a position on
+    |   +-- CorruptLogError         a data file, from a position on; CORRUPT_MESSAGE
+    |   |   +-- DamagedRecordsError where it ends is known
     |   +-- CorruptCheckpointError  a checkpoint or another small text file
     +-- IndexAppendError            an index entry that does not follow the last one; our mistake
     |   +-- IndexFullError          no room for another entry
@@ -141,9 +142,25 @@ class CorruptIndexError(CorruptFileError):
 class CorruptLogError(CorruptFileError):
     """A data file that holds no batch where one should start, at byte ``position``."""
 
+    code: ClassVar[ErrorCode] = ErrorCode.CORRUPT_MESSAGE
+
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(path, f"at position {position}: {reason}")
         self.position = position
+
+
+class DamagedRecordsError(CorruptLogError):
+    """Records that are lost; ``next_offset`` is where good ones go on, None if none follow."""
+
+    def __init__(
+        self, path: str, position: int, first_offset: int, next_offset: int | None
+    ) -> None:
+        following = "none follow" if next_offset is None else f"they go on at offset {next_offset}"
+        super().__init__(
+            path, position, f"the records from offset {first_offset} on are damaged; {following}"
+        )
+        self.first_offset = first_offset
+        self.next_offset = next_offset
 
 
 class CorruptCheckpointError(CorruptFileError):

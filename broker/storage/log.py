@@ -85,6 +85,7 @@ class Log:
         self._truncator = LogTruncator(
             file_system, str(topic_partition), parts, self._flusher, self._reader, self._writer
         )
+        self.segments.begin_serving()
         parts.update_first_unstable()
 
     def __repr__(self) -> str:

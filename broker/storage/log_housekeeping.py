@@ -13,7 +13,7 @@ from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import DeferredReadError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
@@ -62,6 +62,7 @@ class LogHousekeeping:
         self._free_bytes_of = free_bytes_of
         self._failures = failures
         self._wanted_starts: dict[Log, list[int]] = {}
+        self._deferred: dict[str, DeferredReadError] = {}
 
     def update_config(self, config: BrokerConfig) -> None:
         """Take other settings from now on."""
@@ -237,7 +238,15 @@ class LogHousekeeping:
             )
         return sorted(done)
 
+    def take_deferred(self) -> list[DeferredReadError]:
+        """What another thread has to do before retention can judge some logs."""
+        deferred, self._deferred = self._deferred, {}
+        return list(deferred.values())
+
     def _retention_failed(self, log: Log, error: StorageError) -> None:
+        if isinstance(error, DeferredReadError):
+            self._deferred[error.path] = error
+            return
         log_dir = self._directories.find(parent_directory(log.directory))
         logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
         self._failures.report_harmless(log_dir, error, log)

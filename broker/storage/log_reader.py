@@ -10,7 +10,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from seglog.broker.storage.errors import OffsetOutOfRangeError
+from seglog.broker.storage.errors import DamagedRecordsError, OffsetOutOfRangeError
 from seglog.broker.storage.files import FileSlice
 from seglog.broker.storage.offsets import LogOffsets
 from seglog.broker.storage.segment import LogSegment
@@ -142,7 +142,7 @@ class LogReader:
                 and 0 < end_position - remembered[1] <= max_bytes
             ):
                 position = remembered[1]
-                return segment, FileSlice(segment.log, position, end_position - position)
+                return segment, segment.slice(position, offset, end_position)
             found = segment.read(
                 offset, max_bytes, max_position=end_position, min_one_message=min_one_message
             )
@@ -168,7 +168,10 @@ class LogReader:
         remembered = self._positions.get(offset)
         if remembered is not None and remembered[0] is segment:
             return remembered[1]
-        extent = segment.translate(offset)
+        try:
+            extent = segment.translate(offset)
+        except DamagedRecordsError as error:
+            return error.position
         if extent is None:
             return segment.size_bytes
         self.remember(offset, segment, extent.position)

@@ -21,6 +21,7 @@ from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError
 from seglog.broker.storage.files import FileSlice, FileSystem
 from seglog.broker.storage.segment_files import SegmentFiles, SegmentSync
 from seglog.broker.storage.segment_indexes import SegmentIndexes
+from seglog.broker.storage.segment_search import SegmentSearch
 from seglog.broker.storage.time_index import TimestampOffset
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import LOG_OVERHEAD, BatchHeader, RecordBatch
@@ -36,6 +37,7 @@ class LogSegment:
     Attributes:
         files: the four files, for renaming, moving, deleting.
         log, offset_index, time_index, transaction_index: the same one by one.
+        indexes: what offset index and time index say, and whether they can be believed.
         created_ms: when the segment was made, or opened by this process.
     """
 
@@ -43,11 +45,12 @@ class LogSegment:
         "_config",
         "_file_system",
         "_first_batch_timestamp",
-        "_indexes",
         "_next_offset",
+        "_search",
         "base_offset",
         "created_ms",
         "files",
+        "indexes",
         "log",
         "offset_index",
         "time_index",
@@ -67,7 +70,8 @@ class LogSegment:
         self.transaction_index = files.transaction_index
         self._file_system = file_system
         self._config = config
-        self._indexes = SegmentIndexes(files, config.index_interval_bytes, is_new=is_new)
+        self.indexes = SegmentIndexes(files, config.index_interval_bytes, is_new=is_new)
+        self._search = SegmentSearch(files, self.indexes)
         self._first_batch_timestamp: int | None = None
         self._next_offset = files.base_offset if is_new else None
 
@@ -130,7 +134,7 @@ class LogSegment:
     def update_config(self, config: LogConfig) -> None:
         """Takes other settings; the size of an index file only changes with the next growth."""
         self._config = config
-        self._indexes.interval_bytes = config.index_interval_bytes
+        self.indexes.interval_bytes = config.index_interval_bytes
 
     # ---- what is in it
 
@@ -149,25 +153,16 @@ class LogSegment:
         return self._first_batch_timestamp
 
     @property
-    def has_loaded_indexes(self) -> bool:
-        """Whether the indexes were looked at since the segment was opened."""
-        return self._indexes.is_loaded
-
-    def load_indexes_apart(self) -> Callable[[], None]:
-        """See ``SegmentIndexes.load_apart``."""
-        return self._indexes.load_apart()
-
-    @property
     def max_timestamp_ms(self) -> int:
         """The greatest timestamp of the segment, -1 if no record has one."""
-        self._indexes.load()
-        return self._indexes.max_timestamp_ms
+        self.indexes.load()
+        return self.indexes.max_timestamp_ms
 
     @property
     def offset_of_max_timestamp(self) -> int:
         """The last offset of the batch that carries the greatest timestamp."""
-        self._indexes.load()
-        return self._indexes.max_timestamp_offset
+        self.indexes.load()
+        return self.indexes.max_timestamp_offset
 
     @property
     def largest_timestamp_ms(self) -> int:
@@ -179,7 +174,7 @@ class LogSegment:
         """The offset behind the last batch; the base offset if there is none."""
         if self._next_offset is None:
             next_offset = self.base_offset
-            for step in self._indexes.walk_from(self.base_offset + INT32_MAX):
+            for step in self._search.walk_from(self.base_offset + INT32_MAX):
                 next_offset = step.extent().last_offset + 1
             self._next_offset = next_offset
         return self._next_offset
@@ -189,7 +184,7 @@ class LogSegment:
         end = self.base_offset
         if offset <= end:
             return end
-        for step in self._indexes.walk_from(offset - 1):
+        for step in self._search.walk_from(offset - 1):
             last_offset = step.extent().last_offset
             if last_offset >= offset:
                 break
@@ -204,7 +199,7 @@ class LogSegment:
         """
         end, next_offset = 0, self.base_offset
         try:
-            for step in self._indexes.walk_from(self.base_offset + INT32_MAX):
+            for step in self._search.walk_from(self.base_offset + INT32_MAX):
                 extent = step.extent()
                 if extent.base_offset < next_offset:
                     return False
@@ -217,7 +212,7 @@ class LogSegment:
     @property
     def is_index_full(self) -> bool:
         """Whether one of the indexes takes no further entry (ROLL-1)."""
-        return self._indexes.is_full
+        return self.indexes.is_full
 
     def fits_offset(self, offset: int) -> bool:
         """Whether an offset can be expressed relative to the base offset."""
@@ -232,7 +227,7 @@ class LogSegment:
         if from_offset is None:
             steps = walk_batches(self.log, 0, self.log.size, SCAN_WINDOW_BYTES)
         else:
-            steps = self._indexes.walk_from(from_offset)
+            steps = self._search.walk_from(from_offset)
         for step in steps:
             header = step.header()
             if from_offset is None or header.last_offset >= from_offset:
@@ -276,7 +271,7 @@ class LogSegment:
             raise IndexOverflowError(
                 log.path, f"{len(batches)} bytes more than {log.size} exceed 2147483647"
             )
-        indexes = self._indexes
+        indexes = self.indexes
         if not indexes.is_loaded:
             indexes.load()
         start = position = log.append(batches)
@@ -292,7 +287,7 @@ class LogSegment:
 
     def translate(self, offset: int) -> BatchExtent | None:
         """The first batch whose last offset is >= ``offset``, None if none is (READ-4, 11)."""
-        return self._indexes.find(offset)
+        return self._search.find(offset)
 
     def read(
         self,
@@ -316,7 +311,7 @@ class LogSegment:
         """
         if max_bytes < 0:
             raise ValueError(f"max_bytes is {max_bytes}")
-        first = self._indexes.find(start_offset)
+        first = self._search.find(start_offset)
         if first is None:
             return None
         log = self.log
@@ -327,15 +322,20 @@ class LogSegment:
         if start + max_bytes >= limit:
             end = limit
         elif first.size_bytes < max_bytes:
-            end = self._indexes.boundary_before(end, start + max_bytes)
-        return FileSlice(log, start, end - start)
+            end = self._search.boundary_before(end, start + max_bytes)
+        return self.slice(start, first.base_offset, end)
+
+    def slice(self, position: int, first_offset: int, end: int) -> FileSlice:
+        """The batches from a boundary, where that with ``first_offset`` begins, up to another."""
+        good_end = self._search.good_until(position, first_offset, end)
+        return FileSlice(self.log, position, good_end - position)
 
     def upper_bound_offset(self, position: int) -> int | None:
         """An offset that no batch before ``position`` reaches, None if no entry tells (READ-12).
 
         It is that of the first index entry at or behind ``position``.
         """
-        entry = self._indexes.trusted_upper_bound(position)
+        entry = self._search.trusted_upper_bound(position)
         return None if entry is None else entry.offset
 
     # ---- by time
@@ -349,8 +349,8 @@ class LogSegment:
             DeferredReadError: with ``search``, a batch inflates to much.
             CorruptLogError, RecordError: a batch on the way cannot be read.
         """
-        first_offset = self._indexes.trusted_floor_by_time(timestamp_ms, starting_offset)
-        for step in self._indexes.walk_from(first_offset):
+        first_offset = self._search.trusted_floor_by_time(timestamp_ms, starting_offset)
+        for step in self._search.walk_from(first_offset):
             header = step.header()
             if header.max_timestamp < timestamp_ms or header.last_offset < starting_offset:
                 continue
@@ -390,12 +390,12 @@ class LogSegment:
             SegmentOverflowError: the offsets span more than 2^31-1; the segment must be split.
         """
         batches = VerifiedBatches(self.log, self.base_offset, end_offset)
-        self._indexes.clear()
+        self.indexes.clear()
         self.transaction_index.clear()
         self._first_batch_timestamp = None
         self._next_offset = self.base_offset
         for header, position in batches:
-            self._indexes.account(header, position)
+            self.indexes.account(header, position)
             self._next_offset = header.next_offset
             if on_batch is not None:
                 on_batch(header, position)
@@ -412,7 +412,7 @@ class LogSegment:
                 removed,
                 batches.fault,
             )
-        self._indexes.seal()
+        self.indexes.seal()
         return removed
 
     def rebuild_indexes(self) -> None:
@@ -422,8 +422,8 @@ class LogSegment:
             SegmentOverflowError: the offsets span more than 2^31-1; the segment must be split.
         """
         self._next_offset = None
-        self._indexes.rebuild()
-        self._indexes.seal()
+        self.indexes.rebuild()
+        self.indexes.seal()
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cuts at the start of the batch that holds ``offset``; returns how many bytes went.
@@ -433,23 +433,24 @@ class LogSegment:
         Raises:
             FileError: the data file could not be cut.
         """
-        extent = self.translate(offset)
-        self._indexes.forget_from(offset)
-        self.transaction_index.truncate_to(offset)
-        removed = 0 if extent is None else self.log.truncate(extent.position)
-        if self.log.size == 0:
-            self.created_ms = now_ms
-            self._first_batch_timestamp = None
-        self._next_offset = None
-        self._indexes.reload_after_cut()
-        self.prepare_for_appends()
+        with self.indexes.changing():
+            extent = self.translate(offset)
+            self.indexes.forget_from(offset)
+            self.transaction_index.truncate_to(offset)
+            removed = 0 if extent is None else self.log.truncate(extent.position)
+            if self.log.size == 0:
+                self.created_ms = now_ms
+                self._first_batch_timestamp = None
+            self._next_offset = None
+            self.indexes.reload_after_cut()
+            self.prepare_for_appends()
         return removed
 
     # ---- life cycle
 
     def prepare_for_appends(self) -> None:
         """Makes the segment the active one: its index files have their full size (IDX-9)."""
-        self._indexes.prepare_for_appends(self._config.segment_index_bytes)
+        self.indexes.prepare_for_appends(self._config.segment_index_bytes)
 
     def on_become_inactive(self) -> None:
         """Seals the segment: closing time-index entry, files cut to their content (ROLL-8).
@@ -457,8 +458,8 @@ class LogSegment:
         Raises:
             FileError: the files are not as they should be.
         """
-        self._indexes.load()
-        self._indexes.seal()
+        self.indexes.load()
+        self.indexes.seal()
 
     def flush(self) -> None:
         """Puts everything on disk; blocks. See ``begin_sync`` for another thread.
@@ -477,11 +478,11 @@ class LogSegment:
         return self.files.begin_sync(with_indexes=with_indexes)
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Renames the files, e.g. from "" to ``.deleted``; see ``SegmentFiles.change_suffix``."""
+        """Renames the files, e.g. from "" to ``.deleted``."""
         self.files.change_suffix(old, new)
 
     def delete_files(self) -> None:
-        """Removes the files; slices in flight stay readable."""
+        """Removes the files; slices stay readable."""
         self.files.delete()
 
     def close(self) -> None:
@@ -493,7 +494,6 @@ class LogSegment:
         if self.files.is_closed:
             return
         try:
-            if self._indexes.is_loaded:
-                self._indexes.seal()
+            self.indexes.leave()
         finally:
             self.files.close()

@@ -4,35 +4,37 @@ Which batch gets an entry depends on nothing but the batches before it and
 ``index.interval.bytes``: appending, recovering and rebuilding run the same code and give the same
 entries, also across a restart.
 
-Entries are hints that are checked where they are used: the batch that an entry points to must end
-with the entry's offset. If it does not, or a file is damaged in a way that its size or its ends
-show, the indexes are rebuilt from the data file on the spot, with one line in the log.
+If they do not fit, they are built anew: on the spot while a log is being loaded, and by another
+thread once it is served (``segment_examination``), since reading never writes. The same walk finds
+what of the data file is damaged; from then on that is left out, and who asks for it is told so.
 """
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from functools import partial
 
 from seglog.broker.storage.batch_walk import (
     SCAN_WINDOW_BYTES,
-    BatchExtent,
-    Step,
-    boundary_before,
-    find_batch,
     walk_batches,
 )
+from seglog.broker.storage.checked_ranges import CheckedRanges
 from seglog.broker.storage.errors import (
     ClosedFileError,
+    CorruptFileError,
     CorruptIndexError,
     CorruptLogError,
+    DeferredReadError,
     DiskFullError,
     FileError,
     SegmentOverflowError,
 )
-from seglog.broker.storage.offset_index import OffsetPosition
+from seglog.broker.storage.index_check import check_indexes
+from seglog.broker.storage.segment_examination import Examination, SegmentToExamine
 from seglog.broker.storage.segment_files import SegmentFiles
-from seglog.broker.storage.time_index import TimestampOffset
-from seglog.protocol.records.batch import BatchHeader
+from seglog.broker.storage.segment_walk import DamagedRange
+from seglog.protocol.records.batch import LOG_OVERHEAD, BatchHeader
 from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
@@ -46,17 +48,29 @@ class SegmentIndexes:
         max_timestamp_ms: the greatest timestamp of the segment, -1 if no record has one; valid
             after ``load``.
         max_timestamp_offset: the last offset of the batch that carries it.
+        damaged: ranges of the data file without good batches, as far as they are known.
+        checked: what of the data file was seen to be in order.
+        end_offset: where the next segment begins, None if there is none.
+        is_served: whether reads have to leave what takes long, or writes, to another thread.
     """
 
     __slots__ = (
         "_base_offset",
+        "_cuts",
+        "_doubt",
         "_files",
         "_indexed_position",
+        "_is_active",
+        "_judged",
         "_log",
         "_offset_index",
         "_time_index",
+        "checked",
+        "damaged",
+        "end_offset",
         "interval_bytes",
         "is_loaded",
+        "is_served",
         "max_timestamp_ms",
         "max_timestamp_offset",
     )
@@ -72,6 +86,14 @@ class SegmentIndexes:
         self._offset_index = files.offset_index
         self._time_index = files.time_index
         self._indexed_position = 0
+        self.damaged: tuple[DamagedRange, ...] = ()
+        self.end_offset: int | None = None
+        self.is_served = False
+        self.checked = CheckedRanges()
+        self._is_active = is_new
+        self._doubt = ""
+        self._judged = ""
+        self._cuts = 0
 
     @property
     def is_full(self) -> bool:
@@ -85,12 +107,15 @@ class SegmentIndexes:
         if header.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = header.max_timestamp
             self.max_timestamp_offset = header.base_offset + header.last_offset_delta
+        self.checked.add(position, position + header.batch_length + LOG_OVERHEAD)
+        if self.damaged and self.damaged[-1].next_offset is None:
+            self._end_damage(header.base_offset)
         if position - self._indexed_position > self.interval_bytes:
             self._add_entries(header.base_offset + header.last_offset_delta, position)
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         # An entry may be left out: without room or disk space the next batch tries again.
-        if self.is_full:
+        if self._doubt or self.is_full:  # what is doubted is built anew, with this batch
             return
         try:
             self._offset_index.append(last_offset, position)
@@ -105,6 +130,9 @@ class SegmentIndexes:
         A disk without space for the entry leaves the files uncut: that is how the next start sees
         that they are not complete, and builds them anew.
         """
+        self._is_active = False
+        if self._doubt:
+            return  # the new ones are sealed when they come
         try:
             self._time_index.maybe_append(
                 self.max_timestamp_ms, self.max_timestamp_offset, skip_full_check=True
@@ -118,7 +146,9 @@ class SegmentIndexes:
 
     def prepare_for_appends(self, max_index_bytes: int) -> None:
         """Gives the files their full size and a reserved slot (IDX-9)."""
-        self.load()
+        with self.changing():
+            self.load()
+        self._is_active = True
         self._offset_index.grow_to_max(max_index_bytes)
         self._time_index.grow_to_max(max_index_bytes)
 
@@ -130,101 +160,16 @@ class SegmentIndexes:
 
     def reload_after_cut(self) -> None:
         """Finds the greatest timestamp anew: the last entry, and the tail behind it (TRUNC-8)."""
+        self._cuts += 1
+        self.checked.cut(self._log.size)
+        self.damaged = tuple(each for each in self.damaged if each.end <= self._log.size)
         self._take_last_entries()
-        for step in self.walk_from(self.max_timestamp_offset):
+        start = self._offset_index.lookup(self.max_timestamp_offset).position
+        for step in walk_batches(self._log, start, self._log.size):
             header = step.header()
             if header.max_timestamp > self.max_timestamp_ms:
                 self.max_timestamp_ms = header.max_timestamp
                 self.max_timestamp_offset = header.last_offset
-
-    # ---- looking up
-
-    def find(self, offset: int) -> BatchExtent | None:
-        """The first batch whose last offset is >= ``offset``, None if there is none."""
-        if not self.is_loaded:
-            self.load()
-        log = self._log
-        try:
-            entry = self._offset_index.lookup(offset)
-            if entry.position:
-                return find_batch(log, entry.position, log.size, offset, entry.offset)
-        except (CorruptIndexError, FileError) as error:
-            self._heal_after(error)
-        return find_batch(log, 0, log.size, offset)
-
-    def boundary_before(self, boundary: int, end: int) -> int:
-        """The last batch boundary <= ``end``; ``boundary`` is one."""
-        log = self._log
-        try:
-            entry = self._offset_index.floor_by_position(end)
-            if entry is not None and entry.position > boundary:
-                return boundary_before(log, entry.position, end, entry.offset)
-        except (CorruptIndexError, FileError) as error:
-            self._heal_after(error)
-        return boundary_before(log, boundary, end)
-
-    def walk_from(self, offset: int) -> Iterator[Step]:
-        """Batches up to the end of the file; begins at or before the one that holds ``offset``."""
-        self.load()
-        position = 0
-        try:
-            position = self.trusted_position(self._offset_index.lookup(offset))
-        except (CorruptIndexError, FileError) as error:
-            self._heal_after(error)
-        return walk_batches(self._log, position, self._log.size)
-
-    def trusted_position(self, entry: OffsetPosition | None) -> int:
-        """The position of an entry, once it is known that the batch is there; else 0."""
-        if entry is None or entry.position == 0:
-            return 0
-        log = self._log
-        try:
-            find_batch(log, entry.position, log.size, entry.offset, entry.offset)
-        except CorruptIndexError as error:
-            self._heal(error.reason)
-            return 0
-        return entry.position
-
-    def trusted_upper_bound(self, position: int) -> OffsetPosition | None:
-        """The first entry at or behind a file position, once it is known to be true."""
-        self.load()
-        try:
-            entry = self._offset_index.upper_bound_by_position(position)
-        except (CorruptIndexError, FileError) as error:
-            self._heal_after(error)
-            return self._offset_index.upper_bound_by_position(position)
-        if entry is None or self.trusted_position(entry) == entry.position:
-            return entry
-        return self._offset_index.upper_bound_by_position(position)
-
-    def trusted_floor_by_time(self, timestamp_ms: int, starting_offset: int) -> int:
-        """An offset before which nothing is stamped ``timestamp_ms`` or later.
-
-        An entry at or below ``starting_offset`` is not looked at more closely: nobody uses it.
-        """
-        self.load()
-        try:
-            entry = self._time_index.lookup(timestamp_ms)
-        except (CorruptIndexError, FileError) as error:
-            self._heal_after(error)
-            entry = self._time_index.lookup(timestamp_ms)
-        if entry.offset > starting_offset and not self._is_true(entry):
-            self._heal(_untrue(entry))
-            entry = self._time_index.lookup(timestamp_ms)
-        return max(entry.offset, starting_offset)
-
-    def _is_true(self, entry: TimestampOffset) -> bool:
-        """Whether the batch that an entry of the time index tells of is there, and stamped so."""
-        if entry.timestamp_ms == NO_TIMESTAMP:
-            return True
-        for step in self.walk_from(entry.offset):
-            header = step.header()
-            if header.last_offset >= entry.offset:
-                return (
-                    header.base_offset <= entry.offset
-                    and header.max_timestamp == entry.timestamp_ms
-                )
-        return False
 
     # ---- checking and rebuilding
 
@@ -235,10 +180,19 @@ class SegmentIndexes:
         try:
             self.check()
         except (CorruptIndexError, FileError) as error:
-            self._heal_after(error)
+            self.doubt_because(error)
             return
         self._take_last_entries()
         self.is_loaded = True
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """While the owner changes the files anyway, what does not fit is built anew at once."""
+        was_served, self.is_served = self.is_served, False
+        try:
+            yield
+        finally:
+            self.is_served = was_served
 
     def load_apart(self) -> Callable[[], None]:
         """Looks at the indexes in another thread, through files of its own.
@@ -255,10 +209,17 @@ class SegmentIndexes:
             twin.check()
         except (CorruptIndexError, FileError) as error:
             logger.debug("event=index-not-preloaded path=%s error=%s", self._log.path, error)
-            return self.load
+            return self._load_or_doubt
         finally:
             twin_files.close()
         return partial(self._take_ends, twin)
+
+    def _load_or_doubt(self) -> None:
+        try:
+            self.load()
+        except DeferredReadError as error:
+            # The read that is tried again meets it, and waits.
+            logger.debug("event=index-not-preloaded path=%s error=%s", self._log.path, error)
 
     def _take_ends(self, twin: "SegmentIndexes") -> None:
         if self.is_loaded or self._files.is_closed or twin._log.size != self._log.size:
@@ -269,52 +230,8 @@ class SegmentIndexes:
         self.is_loaded = True
 
     def check(self) -> None:
-        """Compares the indexes with each other and with the data file.
-
-        Looks at sizes, at both ends, and at the batches that the last entries tell of; the cost
-        does not depend on the size of the segment.
-
-        Raises:
-            CorruptIndexError, MissingFileError: the indexes must be rebuilt.
-        """
-        size = self._log.size
-        for index in (self._offset_index, self._time_index):
-            index.sanity_check(size)
-        try:
-            self._check_offset_index()
-            self._check_time_index()
-        except CorruptLogError as error:
-            raise CorruptIndexError(self._offset_index.path, error.reason) from error
-
-    def _check_offset_index(self) -> None:
-        entry = self._offset_index.last_entry
-        if entry is not None:
-            find_batch(self._log, entry.position, self._log.size, entry.offset, entry.offset)
-            return
-        for step in walk_batches(self._log, 0, self._log.size):
-            if step.position > self.interval_bytes:
-                raise CorruptIndexError(
-                    self._offset_index.path,
-                    f"it is empty, although a batch is at position {step.position}",
-                )
-
-    def _check_time_index(self) -> None:
-        last = self._time_index.last_entry
-        if last.timestamp_ms == NO_TIMESTAMP:
-            first = next(walk_batches(self._log, 0, self._log.size), None)
-            if first is not None and first.header().max_timestamp != NO_TIMESTAMP:
-                raise CorruptIndexError(
-                    self._time_index.path, "it is empty, although records have timestamps"
-                )
-            return
-        entry = self._offset_index.lookup(last.offset)
-        for step in walk_batches(self._log, entry.position, self._log.size):
-            header = step.header()
-            if header.last_offset >= last.offset:
-                if header.base_offset <= last.offset and header.max_timestamp == last.timestamp_ms:
-                    return
-                break
-        raise CorruptIndexError(self._time_index.path, _untrue(last))
+        """Compares the indexes with each other and with the data; see ``check_indexes``."""
+        check_indexes(self._log, self._offset_index, self._time_index, self.interval_bytes)
 
     def clear(self) -> None:
         """Drops all entries, whatever state the files are in."""
@@ -323,6 +240,10 @@ class SegmentIndexes:
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self._base_offset
         self._indexed_position = 0
+        self._cuts += 1
+        self.checked.clear()
+        self.damaged = ()
+        self._doubt = ""
         self.is_loaded = True
 
     def rebuild(self) -> int:
@@ -335,7 +256,7 @@ class SegmentIndexes:
             SegmentOverflowError: the offsets span more than 2^31-1.
         """
         self.clear()
-        end = 0
+        end, next_offset = 0, self._base_offset
         try:
             for step in walk_batches(self._log, 0, self._log.size, SCAN_WINDOW_BYTES):
                 header = step.header()
@@ -343,8 +264,16 @@ class SegmentIndexes:
                     raise SegmentOverflowError(
                         self._log.path, self._base_offset, header.last_offset, step.position
                     )
+                if header.base_offset < next_offset:
+                    logger.warning(
+                        "event=segment-not-indexed path=%s reason=%r",
+                        self._log.path,
+                        f"a batch begins with offset {header.base_offset} where {next_offset} is "
+                        f"due, at position {step.position}",
+                    )
+                    break
                 self.account(header, step.position)
-                end = step.position + header.size_bytes
+                end, next_offset = step.position + header.size_bytes, header.next_offset
         except CorruptLogError as error:
             logger.warning("event=segment-not-indexed path=%s reason=%r", error.path, error.reason)
         return end
@@ -358,14 +287,99 @@ class SegmentIndexes:
             logger.warning("event=segment-not-indexed path=%s reason=%r", error.path, str(error))
         self.seal()
 
-    def _heal_after(self, error: CorruptIndexError | FileError) -> None:
-        """Builds the indexes anew if it was one of them that could not be read; else raises."""
+    # ---- doubts
+
+    def doubt_because(self, error: CorruptFileError | FileError) -> None:
+        """Have the segment looked through; while it is loaded, build its indexes anew at once.
+
+        Raises:
+            DeferredReadError: with the work that another thread has to do.
+            StorageError: ``error``, where it is no fault of the indexes and nothing can be done, or
+                where the segment has been looked through for the same reason before.
+        """
         indexes = (self._offset_index.path, self._time_index.path)
-        if isinstance(error, ClosedFileError):
+        if isinstance(error, FileError) and (
+            isinstance(error, ClosedFileError) or error.path not in indexes
+        ):
             raise error
-        if isinstance(error, FileError) and error.path not in indexes:
+        if not self.is_served:
+            if isinstance(error, CorruptLogError):
+                raise error
+            self._heal(str(error))
+            return
+        reason = str(error)
+        if reason == self._judged:
             raise error
-        self._heal(str(error))
+        if not self._doubt:
+            logger.warning("event=segment-doubted path=%s reason=%r", self._log.path, reason)
+        self._doubt = reason
+        index_bytes = tuple(
+            index.max_entries * index.ENTRY.size for index in (self._offset_index, self._time_index)
+        )
+        subject = SegmentToExamine(
+            self._files.file_system,
+            self._log,
+            self._base_offset,
+            self._log.size,
+            self.end_offset,
+            self._offset_index.path,
+            self._time_index.path,
+            (index_bytes[0], index_bytes[1]),
+        )
+        raise DeferredReadError(self._log.path, reason, partial(self._examine, subject, self._cuts))
+
+    def _examine(self, subject: SegmentToExamine, cuts: int) -> Callable[[], None]:
+        """Look the segment through in another thread; returns how its owner takes that over."""
+        examination = Examination(subject)
+        files = copy(self._files)
+        files.offset_index, files.time_index = examination.offset_index, examination.time_index
+        twin = SegmentIndexes(files, self.interval_bytes, is_new=True)
+        examination.run(subject, twin.account)
+        return partial(self._take_over, examination, twin, cuts)
+
+    def _take_over(self, examination: Examination, twin: "SegmentIndexes", cuts: int) -> None:
+        files = self._files
+        if files.is_closed or cuts != self._cuts or not self._doubt:
+            examination.discard(files.file_system)
+            return
+        # The time index first: the offset index is what the next start misses, if there is none.
+        self._time_index.replace_by(examination.time_index, files.file_system)
+        self._offset_index.replace_by(examination.offset_index, files.file_system)
+        self.max_timestamp_ms = twin.max_timestamp_ms
+        self.max_timestamp_offset = twin.max_timestamp_offset
+        self._indexed_position = twin._indexed_position
+        self.damaged, self.checked = examination.damaged, twin.checked
+        self._judged, self._doubt = self._doubt, ""
+        self.is_loaded = True
+        for step in walk_batches(self._log, examination.end, self._log.size):
+            self.account(step.header(), step.position)  # appended meanwhile
+        if not self._is_active:
+            self.seal()
+        self._report()
+
+    def _report(self) -> None:
+        logger.warning("event=indexes-rebuilt path=%s reason=%r", self._log.path, self._judged)
+        for damage in self.damaged:
+            logger.error(
+                "event=records-damaged path=%s position=%d bytes=%d first_offset=%d next_offset=%s",
+                self._log.path,
+                damage.position,
+                damage.end - damage.position,
+                damage.first_offset,
+                self.end_offset if damage.next_offset is None else damage.next_offset,
+            )
+
+    def _end_damage(self, next_offset: int) -> None:
+        """Note the batch behind damage at the end of the file: it is appended now."""
+        *before, last = self.damaged
+        self.damaged = (*before, last._replace(next_offset=next_offset))
+
+    def leave(self) -> None:
+        """What a close does: the next start must not believe indexes that are doubted."""
+        if self._doubt:
+            self._files.file_system.unlink(self._offset_index.path, missing_ok=True)
+        elif self.is_loaded:
+            self.seal()
 
     def _take_last_entries(self) -> None:
         last = self._offset_index.last_entry
@@ -373,7 +387,3 @@ class SegmentIndexes:
         latest = self._time_index.last_entry
         self.max_timestamp_ms = latest.timestamp_ms
         self.max_timestamp_offset = latest.offset
-
-
-def _untrue(entry: TimestampOffset) -> str:
-    return f"no batch at offset {entry.offset} has the timestamp {entry.timestamp_ms} of its entry"

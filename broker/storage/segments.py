@@ -17,7 +17,7 @@ class LogSegments:
             derived from sealed segments may be kept for a version, and be continued.
     """
 
-    __slots__ = ("_base_offsets", "_bytes_before", "_segments", "version")
+    __slots__ = ("_base_offsets", "_bytes_before", "_is_served", "_segments", "version")
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments: list[LogSegment] = []
@@ -25,6 +25,7 @@ class LogSegments:
         # For the first segments, as many as somebody has asked for: bytes of batches from a fixed
         # place on to the start of the segment. Only differences mean something.
         self._bytes_before: list[int] = []
+        self._is_served = False
         self.version = 0
         for segment in segments:
             self.add(segment)
@@ -96,11 +97,29 @@ class LogSegments:
         if number < len(self._segments) and self._base_offsets[number] == segment.base_offset:
             replaced = self._segments[number]
             self._segments[number] = segment
+            self._link(number)
             return replaced
         del self._bytes_before[number:]
         self._base_offsets.insert(number, segment.base_offset)
         self._segments.insert(number, segment)
+        self._link(number)
         return None
+
+    def _link(self, number: int) -> None:
+        """Tells a segment, and the one before it, where the next one begins."""
+        segments = self._segments
+        following = self._base_offsets[number + 1] if number + 1 < len(segments) else None
+        segments[number].indexes.end_offset = following
+        if number:
+            segments[number - 1].indexes.end_offset = self._base_offsets[number]
+        if self._is_served:
+            segments[number].indexes.is_served = True
+
+    def begin_serving(self) -> None:
+        """The log is loaded: from now on reads write nothing (``SegmentIndexes.is_served``)."""
+        self._is_served = True
+        for segment in self._segments:
+            segment.indexes.is_served = True
 
     def remove(self, base_offset: int) -> LogSegment | None:
         """Takes a segment out; returns it, None if there is none of that base offset."""
@@ -111,7 +130,11 @@ class LogSegments:
         del self._base_offsets[number]
         # Retention takes the first one: what the others have before them stays right.
         del self._bytes_before[number : number + 1 if number == 0 else None]
-        return self._segments.pop(number)
+        removed = self._segments.pop(number)
+        if number:
+            following = self._base_offsets[number] if number < len(self._segments) else None
+            self._segments[number - 1].indexes.end_offset = following
+        return removed
 
     def clear(self) -> list[LogSegment]:
         """Takes all segments out."""

@@ -134,6 +134,19 @@ class SparseIndex:
         self._first = twin._first
         self._is_loaded = True
 
+    def replace_by(self, twin: Self, file_system: FileSystem) -> None:
+        """Puts a new index, which is not used any more, in the place of this one.
+
+        Raises:
+            StorageError: its file could not be renamed.
+        """
+        path = self.path
+        file_system.rename(twin.path, path)
+        self._file.close()
+        self._file = twin._file
+        self._file.renamed(path)
+        self.take_ends(twin)
+
     def truncate_to(self, offset: int) -> None:
         """Drops the entries with that offset or a greater one (IDX-6)."""
         keep = self._first_row_at_or_above(offset)

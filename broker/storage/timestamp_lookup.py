@@ -171,7 +171,7 @@ class TimestampLookup:
             self._version, self._maxima = segments.version, []
         new = segments.sealed(len(self._maxima))
         if len(new) > _LOADED_AT_ONCE_MAX:
-            unknown = [segment for segment in new if not segment.has_loaded_indexes]
+            unknown = [segment for segment in new if not segment.indexes.is_loaded]
             if len(unknown) > _LOADED_AT_ONCE_MAX:
                 raise DeferredReadError(
                     segments.active.files.directory,
@@ -187,7 +187,7 @@ class TimestampLookup:
 
 def _load_apart(segments: Sequence[LogSegment]) -> Callable[[], None]:
     """Open the indexes of sealed segments in another thread."""
-    results = [segment.load_indexes_apart() for segment in segments]
+    results = [segment.indexes.load_apart() for segment in segments]
 
     def take_over() -> None:
         for take in results:

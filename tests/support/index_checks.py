@@ -11,7 +11,7 @@ def check_indexes(segment: LogSegment, *, every_entry: bool = False) -> None:
     Raises:
         CorruptIndexError, MissingFileError: ``recover`` or ``rebuild_indexes`` is due.
     """
-    segment._indexes.check()
+    segment.indexes.check()
     segment.transaction_index.sanity_check()
     if every_entry:
         for index in (segment.offset_index, segment.time_index):

@@ -184,7 +184,9 @@ def read_bytes(
     min_one_message: bool = True,
 ) -> bytes:
     """What one read returns."""
-    data = log.read(offset, max_bytes, isolation=isolation, min_one_message=min_one_message)
+    data = at_once(
+        lambda: log.read(offset, max_bytes, isolation=isolation, min_one_message=min_one_message)
+    )
     if data.slice is None:
         return b""
     try:

@@ -2,10 +2,17 @@
 
 import asyncio
 import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from seglog.broker.api.context import Pending
+from seglog.broker.ops import troubles_of
+from seglog.broker.storage.errors import DeferredReadError
+from seglog.broker.storage.log import FetchData
 from seglog.protocol.api import FetchPartition, FetchRequest, FetchResponse
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.batch import iter_batches, read_header
@@ -288,3 +295,58 @@ async def test_many_parked_fetches_are_answered_in_one_turn(broker: BrokerParts)
     await broker.produce([("t", 0, batch_of(b"a"))])
     responses = await asyncio.gather(*(each.future for each in parked))
     assert {tuple(sizes_of(response)) for response in responses} == {(len(batch_of(b"a")),)}
+
+
+def clear_batch(path: Path, number: int, *, batches: int) -> int:
+    """Put zeros in the place of one of some batches of the same size; returns that size."""
+    data = bytearray(path.read_bytes())
+    size = len(data) // batches
+    data[number * size : (number + 1) * size] = bytes(size)
+    path.write_bytes(data)
+    return size
+
+
+async def test_damaged_batch_is_answered_counted_and_shown(broker: BrokerParts) -> None:
+    """U3 (a): KAFKA_STORAGE_ERROR, which clients take for passing, had them wait for ever."""
+    await broker.create_topic("t", 1, {"index.interval.bytes": "200"})
+    for number in range(10):
+        await broker.produce([("t", 0, batch_of(b"value%d" % number))])
+    broker = await broker.restart()
+    log = broker.log("t", 0)
+    size = clear_batch(Path(log.segments.active.log.path), 6, batches=10)
+    whole = (await broker.fetch([("t", 0, 0)])).partitions[0]
+    assert len(broker.bytes_of(whole)) == 6 * size
+    refused = (await broker.fetch([("t", 0, 6)])).partitions[0]
+    assert refused.error == ErrorCode.CORRUPT_MESSAGE
+    assert refused.error_message is not None
+    assert "go on at offset 7" in refused.error_message
+    following = (await broker.fetch([("t", 0, 7)])).partitions[0]
+    assert read_header(broker.bytes_of(following)).base_offset == 7
+    assert broker.services.counters.damaged_reads == 1
+    (trouble,) = troubles_of(broker.services)
+    assert trouble.startswith("partitions with damaged records: 1; t-0: ")
+
+
+async def test_parked_fetch_is_answered_after_the_work_that_its_read_needs(
+    broker: BrokerParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.create_topic("t")
+    parked = broker.begin_fetch([("t", 0, 0)], max_wait_ms=FOREVER_MS)
+    assert isinstance(parked, Pending)
+    log = broker.log("t", 0)
+    read, done = log.read, threading.Event()
+
+    def read_after_work(*args: Any, **options: Any) -> FetchData:
+        if not done.is_set():
+            raise DeferredReadError("a segment", "it has to be looked through", work)
+        return read(*args, **options)
+
+    def work() -> Callable[[], None]:
+        assert threading.current_thread() is not threading.main_thread()
+        return done.set
+
+    monkeypatch.setattr(log, "read", read_after_work)
+    await broker.produce([("t", 0, batch_of(b"value"))])
+    result = (await parked.future).partitions[0]
+    assert result.error == ErrorCode.NONE
+    assert len(broker.bytes_of(result)) > 0

@@ -178,3 +178,21 @@ async def test_a_lack_of_descriptors_is_taken_for_a_full_disk(tmp_path: Path) ->
     await broker.produce([("t", 0, batch_of(bytes(400)))])
     assert not broker.services.partitions.full_directories
     await broker.stop()
+
+
+async def test_retention_heals_an_index_that_it_cannot_read_and_goes_on(
+    setup: Setup,
+) -> None:
+    """Reading never writes: what retention may not mend on the loop, a worker does."""
+    await fill(setup, {"retention.ms": "60000"})
+    broker = await setup.broker.restart()
+    log = broker.log("t", 0)
+    first = log.segments.first
+    assert first is not None
+    os.truncate(first.time_index.path, 5)
+    clock = broker.services.clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(10 * MINUTE_MS)
+    await broker.services.background.retention()
+    assert os.stat(first.files.path_of(".timeindex")).st_size % 12 == 0
+    assert first not in list(log.segments)

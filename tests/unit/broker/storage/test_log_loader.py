@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from support.log_builder import (
     NOW_MS,
     append,
     append_many,
+    at_once,
     base_offsets,
     end_transaction,
     names_in,
@@ -30,6 +32,7 @@ from support.log_builder import (
 from support.segment_builder import batch as stored_batch
 
 SMALL = replace(KEEP, segment_bytes=2000, index_interval_bytes=200)
+END = FetchIsolation.LOG_END
 INT31 = 2**31
 
 
@@ -45,7 +48,11 @@ def probe(log: Log, count: int) -> list[object]:
     return [
         offsets_of(read_all(log)),
         [
-            log.offset_for_timestamp(NOW_MS + 5 * step, isolation=FetchIsolation.LOG_END)
+            at_once(
+                partial(
+                    log.offset_for_timestamp, NOW_MS + 5 * step, isolation=FetchIsolation.LOG_END
+                )
+            )
             for step in range(2 * count)
         ],
     ]
