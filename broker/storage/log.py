@@ -24,6 +24,7 @@ from seglog.broker.storage.log_swap import swap_segments, take_away
 from seglog.broker.storage.log_truncation import LogTruncator, Truncation
 from seglog.broker.storage.log_writer import LogWriter
 from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.removed_names import RemovedNames
 from seglog.broker.storage.retention import DeletionReason, RetentionBounds, deletable_segments
 from seglog.broker.storage.roll_policy import RollReason, is_overdue_for_compaction
 from seglog.broker.storage.segment import LogSegment
@@ -50,6 +51,7 @@ class Log:
         segments: read them, but change them only through the log.
         leader_epochs: which leader wrote what.
         producer_state: idempotence and open transactions.
+        removed_names: of segments that retention has taken away.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Log:
         self.offsets = parts.offsets
         self.leader_epochs = parts.leader_epochs
         self.producer_state = parts.producers
+        self.removed_names = RemovedNames(file_system)
         self._file_system = file_system
         self._parts = parts
         self._snapshots = parts.snapshots
@@ -262,6 +265,16 @@ class Log:
 
     # ---- retention
 
+    def is_start_in_doubt(self, log_start: int) -> bool:
+        """Whether only a checkpoint keeps the log from beginning below an offset at a start.
+
+        That is so within a segment, and while a power cut may bring segments back (DEL-8).
+        """
+        first, on_disk = self.segments.first, self.removed_names.lowest_on_disk()
+        if first is not None and log_start > first.base_offset:
+            return True
+        return on_disk is not None and log_start > on_disk
+
     def deletable_segments(self, now_ms: int) -> list[tuple[LogSegment, DeletionReason]]:
         """What retention would delete now, oldest first; changes nothing."""
         offsets = self.offsets
@@ -323,6 +336,7 @@ class Log:
                 )
                 break
             self.segments.remove(segment.base_offset)
+            self.removed_names.note(segment.base_offset)
             self._flusher.segment_removed(segment)
             self._snapshots.remove(segment.base_offset)
             removed.append(segment)

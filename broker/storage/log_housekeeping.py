@@ -19,6 +19,7 @@ from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.log_registry import LogRegistry
+from seglog.broker.storage.removed_names import NameSync
 from seglog.broker.storage.retention_plan import RetentionFinding, RetentionPlan
 from seglog.broker.storage.segment import LogSegment
 from seglog.broker.storage.storage_failures import StorageFailures
@@ -135,14 +136,17 @@ class LogHousekeeping:
         """
         log_dir = self._directories.find(parent_directory(log.directory))
         delay_ms = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
-        for segment in segments:
-            self._deletions.add(
-                now_ms + delay_ms,
-                log_dir,
-                segment.log.path,
-                segment.size_bytes,
-                segment.delete_files,
-            )
+        if not segments:
+            return
+        directory = log.directory
+        names = log.removed_names.begin_sync(directory)
+        self._deletions.add(
+            now_ms + delay_ms,
+            log_dir,
+            ", ".join(segment.log.path for segment in segments),
+            sum(segment.size_bytes for segment in segments),
+            partial(_remove_files, self._file_system, directory, names, list(segments)),
+        )
 
     def take_due_deletions(
         self, now_ms: int, busy: Collection[LogDir] = frozenset()
@@ -298,11 +302,15 @@ class LogHousekeeping:
     def log_start_jobs(self, freeing: Collection[LogDir] = ()) -> list[LogDirJob]:
         """Write the log start offsets that have moved and lie within a segment.
 
+        Those of logs from which segments were taken away stay until that is on disk, which is seen
+        to first; the next time they are left out.
+
         Args:
             freeing: directories in which that leads to more space.
         """
         jobs = []
         for log_dir in self._directories.writable:
+            jobs += self._name_syncs_in(log_dir)
             starts = self._log_starts_in(log_dir)
             write = log_dir.log_starts.job(starts, frees_space=log_dir in freeing)
             jobs += _jobs_in(log_dir, write)
@@ -332,6 +340,13 @@ class LogHousekeeping:
     def _high_watermarks_in(self, log_dir: LogDir) -> Offsets:
         return {log.topic_partition: log.offsets.high_watermark for log in self._logs_in(log_dir)}
 
+    def _name_syncs_in(self, log_dir: LogDir) -> list[LogDirJob]:
+        return [
+            LogDirJob(log_dir, log.removed_names.begin_sync(log.directory).run)
+            for log in self._logs_in(log_dir)
+            if log.removed_names.lowest_on_disk() is not None
+        ]
+
     def _logs_in(self, log_dir: LogDir) -> Collection[Log]:
         return self._registry.of_directory(log_dir)
 
@@ -351,9 +366,8 @@ class LogHousekeeping:
     def _log_starts_in(self, log_dir: LogDir) -> Offsets:
         starts: dict[TopicPartition, int] = {}
         for log in self._logs_in(log_dir):
-            first = log.segments.first
             start = max(log.offsets.log_start, *self._wanted_starts.get(log, (0,)))
-            if first is not None and start > first.base_offset:
+            if log.is_start_in_doubt(start):
                 starts[log.topic_partition] = start
         return starts
 
@@ -361,3 +375,18 @@ class LogHousekeeping:
 def _jobs_in(log_dir: LogDir, write: Callable[[], None] | None) -> list[LogDirJob]:
     """A job that writes files which are made anew; none if there is nothing to write."""
     return [] if write is None else [LogDirJob(log_dir, partial(log_dir.run_inside, write))]
+
+
+def _remove_files(
+    file_system: FileSystem, directory: str, names: NameSync, segments: Collection[LogSegment]
+) -> None:
+    """Remove the files of segments, once it is on disk that they have left the log.
+
+    Raises:
+        StorageError: some are left; the next start removes them.
+    """
+    names.run()
+    for segment in segments:
+        segment.delete_files()
+    if file_system.exists(directory):
+        file_system.sync_directory(directory)

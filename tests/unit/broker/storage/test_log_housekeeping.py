@@ -86,7 +86,7 @@ def test_files_go_at_once_or_never(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     assert len(list(folder.glob("*.log.deleted"))) == 2
     assert broker.remove_files(NOW_MS + 59_999) == 0
-    assert broker.remove_files(NOW_MS + 60_000) == 2
+    assert broker.remove_files(NOW_MS + 60_000) == 1
     assert list(folder.glob("*.deleted")) == []
     assert len(read.slice.read()) > 900
     read.slice.release()
@@ -189,7 +189,7 @@ def test_a_data_directory_grows_beyond_its_limit(tmp_path: Path) -> None:
     ]
     assert old.segment_bytes_total + young.segment_bytes_total <= 5000
     assert log_dir.refuses_writes is None
-    assert broker.remove_files(NOW_MS) == 2, "space that is needed now does not wait a minute"
+    assert broker.remove_files(NOW_MS) == 1, "space that is needed now does not wait a minute"
     assert housekeeping.check_disk_guard(NOW_MS) == []
     broker.kill()
 
@@ -339,6 +339,10 @@ def test_a_start_offset_at_a_segment_base_is_checkpointed(tmp_path: Path) -> Non
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     assert checkpoint.read_text() == "0\n1\nt 0 2\n"
     broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.checkpoint()
+    assert checkpoint.read_text() == "0\n1\nt 0 2\n", "a power cut may still bring segments back"
+    for job in broker.manager.housekeeping.log_start_jobs():
+        job.run()
     broker.checkpoint()
     assert checkpoint.read_text() == "0\n0\n"
     broker.kill()
