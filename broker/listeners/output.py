@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from seglog.protocol.dialect import Part
+from seglog.protocol.errors import SeglogError
 
 BYTES_PER_TURN: Final = 4 * 1024 * 1024
 """So much of one connection is sent before the others get their turn."""
@@ -27,7 +28,7 @@ class FileRange(Protocol):
     length: int
 
     def fileno(self) -> int:
-        """The descriptor of the file."""
+        """The descriptor of the file; raises ``SeglogError`` if the range has lost its bytes."""
         ...
 
     def release(self) -> None:
@@ -36,7 +37,7 @@ class FileRange(Protocol):
 
 
 class SourceTruncatedError(OSError):
-    """A file ended before the range that was announced to the client."""
+    """The range of a file that was announced to the client is not there any more, or not whole."""
 
 
 class OutputQueue:
@@ -131,9 +132,13 @@ class OutputQueue:
         done = self._file_bytes_sent
         rest = source.length - done
         if rest > 0:
+            try:
+                descriptor = source.fileno()
+            except SeglogError as error:
+                raise SourceTruncatedError(str(error)) from error
             sent = os.sendfile(
                 self._descriptor,
-                source.fileno(),
+                descriptor,
                 source.position + done,
                 min(rest, BYTES_PER_TURN),
             )

@@ -21,6 +21,7 @@ Every error carries the wire code that a client is answered with and the values 
     +-- IndexAppendError            an index entry that does not follow the last one; our mistake
     |   +-- IndexFullError          no room for another entry
     |   +-- IndexOverflowError      an offset or position that does not fit into 31 bits
+    +-- SliceCutError               records on their way to a reader that have left the log
     +-- DeferredReadError           a read that has to wait for work in another thread
     +-- SegmentOverflowError        a data file whose offsets span more than 2^31-1
     +-- OffsetOutOfRangeError       OFFSET_OUT_OF_RANGE
@@ -182,6 +183,16 @@ class IndexFullError(IndexAppendError):
 
 class IndexOverflowError(IndexAppendError):
     """An offset or file position that does not fit into the 31 bits of an index entry."""
+
+
+class SliceCutError(StorageError):
+    """A truncation has taken bytes away that are on their way to a reader."""
+
+    def __init__(self, path: str, position: int, length: int, size: int) -> None:
+        super().__init__(
+            f"{path} was cut to {size} bytes, while those from {position} to {position + length} "
+            "were on their way to a reader; it has to ask again"
+        )
 
 
 class DeferredReadError(StorageError):

@@ -8,7 +8,9 @@ batch; if even that fails the file takes no further append.
 
 from seglog.broker.storage.errors import (
     ClosedFileError,
+    CorruptLogError,
     FileError,
+    SliceCutError,
     error_from_os,
 )
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
@@ -23,9 +25,19 @@ class LogFile:
     Attributes:
         path: of the file; its owner changes it.
         positions: how far it was written, and how far it is on disk.
+        cuts: to which sizes it was cut, one after the other. Slices that reach behind one of the
+            later ones hold bytes that are no part of the log any more.
     """
 
-    __slots__ = ("_calls", "_descriptor", "_is_closed", "_preallocated", "path", "positions")
+    __slots__ = (
+        "_calls",
+        "_descriptor",
+        "_is_closed",
+        "_preallocated",
+        "cuts",
+        "path",
+        "positions",
+    )
 
     def __init__(
         self,
@@ -43,6 +55,7 @@ class LogFile:
         self._descriptor = Pooled(pool, self._open, calls.close)
         self._preallocated = preallocated
         self._is_closed = False
+        self.cuts: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"LogFile({self.path!r}, size={self.size})"
@@ -155,6 +168,8 @@ class LogFile:
         """
         if not 0 <= size <= self.size:
             raise FileError(f"truncate to {size}", self.path, f"its size is {self.size}")
+        if size < self.size:
+            self.withdraw(size)  # first: what is sent meanwhile may be cut off in the middle
         handle = self.acquire()
         try:
             self._calls.truncate_open(self.path, handle.value, size)
@@ -166,6 +181,10 @@ class LogFile:
         self.positions.change(size)
         self._preallocated = False
         return removed
+
+    def withdraw(self, size: int = 0) -> None:
+        """What lies from ``size`` on leaves the log: slices in flight that hold it are void."""
+        self.cuts = (*self.cuts, size)
 
     def trim(self) -> None:
         """Gives back what was preallocated and not used."""
@@ -203,16 +222,19 @@ class FileSlice:
     """A range of a data file on its way to a reader; it holds the descriptor until ``release``.
 
     Satisfies ``RecordSource``. The bytes stay readable when the segment is deleted or compacted
-    meanwhile. ``release`` is idempotent and may be called from any thread.
+    meanwhile. A truncation that takes some of them makes the slice void: other records may be
+    written in their place, and a reader would be given those for the old ones. ``release`` is
+    idempotent and may be called from any thread.
     """
 
-    __slots__ = ("_handle", "file", "length", "position")
+    __slots__ = ("_cuts_before", "_handle", "file", "length", "position")
 
     def __init__(self, file: LogFile, position: int, length: int) -> None:
         self._handle: Handle[int] | None = None  # before acquire, for __del__ when that fails
         self.file = file
         self.position = position
         self.length = length
+        self._cuts_before = len(file.cuts)
         self._handle = file.acquire()
 
     def __len__(self) -> int:
@@ -222,14 +244,41 @@ class FileSlice:
         return f"FileSlice({self.file.path!r}, position={self.position}, length={self.length})"
 
     def fileno(self) -> int:
-        """The descriptor, for ``os.sendfile``; valid until ``release``."""
+        """The descriptor, for ``os.sendfile``; valid until ``release``.
+
+        To be asked for before each call that sends, on the thread that appends.
+
+        Raises:
+            SliceCutError: a truncation has taken bytes of the slice away.
+        """
         if self._handle is None:
             raise FileError("read", self.file.path, "the slice was released")
+        self._check()
         return self._handle.value
 
+    def _check(self) -> None:
+        cuts = self.file.cuts
+        if len(cuts) == self._cuts_before:
+            return
+        size = min(cuts[self._cuts_before :])
+        if size < self.position + self.length:
+            raise SliceCutError(self.file.path, self.position, self.length, size)
+
     def read(self) -> bytes:
-        """The bytes themselves; fewer than ``length`` if the file was truncated meanwhile."""
-        return self.file.read_held(self.fileno(), self.position, self.length)
+        """The bytes themselves.
+
+        Raises:
+            SliceCutError: a truncation has taken bytes of the slice away.
+            CorruptLogError: the file has lost its end.
+            FileError: it cannot be read.
+        """
+        content = self.file.read_held(self.fileno(), self.position, self.length)
+        self._check()
+        if len(content) < self.length:
+            raise CorruptLogError(
+                self.file.path, self.position + len(content), "the file ends within a slice of it"
+            )
+        return content
 
     def release(self) -> None:
         """Lets the descriptor go."""

@@ -135,6 +135,7 @@ class Truncation:
             return
         for segment in doomed:
             self.segments.remove(segment.base_offset)
+            segment.log.withdraw()
             segment.delete_files()
         self._file_system.sync_directory(self._directory)
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from seglog.broker.storage.errors import SliceCutError
 from seglog.broker.storage.log_file import FileSlice
 
 _PROBE_STEP_BYTES: Final = 262_144
@@ -27,7 +28,10 @@ def is_resident(file_slice: FileSlice) -> bool:
     """
     if not _NO_WAIT or file_slice.length <= 0:
         return True
-    descriptor = file_slice.fileno()
+    try:
+        descriptor = file_slice.fileno()
+    except SliceCutError:
+        return True  # whoever sends it is told
     first = file_slice.position
     last = first + file_slice.length - 1
     step = max(_PROBE_STEP_BYTES, file_slice.length // _PROBES_MAX)
@@ -49,7 +53,10 @@ def bring_in(slices: Iterable[FileSlice]) -> None:
     """
     chunk = [bytearray(_CHUNK_BYTES)]
     for file_slice in slices:
-        descriptor = file_slice.fileno()
+        try:
+            descriptor = file_slice.fileno()
+        except SliceCutError:
+            continue
         position = file_slice.position
         end = position + file_slice.length
         if hasattr(os, "posix_fadvise"):

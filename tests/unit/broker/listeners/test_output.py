@@ -13,6 +13,7 @@ from seglog.broker.listeners.output import (
     SourceTruncatedError,
     length_of,
 )
+from seglog.broker.storage.files import FileSlice, OsFileSystem
 from support.listener_harness import TemporaryRange
 
 Pair = tuple[socket.socket, socket.socket]
@@ -99,6 +100,25 @@ def test_fast_reader_keeps_the_others_waiting(pair: Pair, tmp_path: Path) -> Non
         far.recv(1 << 20)
         if queue.sent_bytes >= BYTES_PER_TURN:
             break
+    queue.close()
+
+
+def test_records_that_leave_the_log_while_they_are_sent_end_the_connection(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """T6: a part was sent, the log was truncated, and other records took the place of the rest."""
+    near, far = pair
+    log = OsFileSystem().open_log(str(tmp_path / "a.log"), create=True)
+    log.append(b"old" * 10_000_000)
+    queue = OutputQueue(near)
+    queue.put([b"head", FileSlice(log, 0, 30_000_000)])
+    assert not queue.flush()
+    assert queue.sent_bytes < 20_000_000
+    log.truncate(20_000_000)
+    log.append(b"new" * 10_000_000)
+    far.recv(1 << 20)
+    with pytest.raises(SourceTruncatedError, match="cut to 20000000 bytes"):
+        queue.flush()
     queue.close()
 
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError
+from seglog.broker.storage.errors import (
+    CorruptLogError,
+    DiskFullError,
+    FileError,
+    MissingFileError,
+    SliceCutError,
+)
 from seglog.broker.storage.files import FileSlice, OsFileSystem
 from seglog.broker.storage.system_calls import SystemCalls
 from support.faulty_file_system import FaultyFileSystem
@@ -152,6 +158,40 @@ def test_deleted_segment_breaks_a_fetch_in_flight(tmp_path: Path) -> None:
         os.fstat(descriptor)
     with pytest.raises(FileError, match="closed"):
         file.read(0, 1)
+
+
+def test_slice_whose_bytes_were_cut_off_is_void_whatever_follows_there(tmp_path: Path) -> None:
+    """T6: other records in their place were sent for the old ones."""
+    file = OsFileSystem().open_log(str(tmp_path / "a.log"), create=True)
+    file.append(b"0123456789")
+    below, across, behind = FileSlice(file, 0, 5), FileSlice(file, 3, 4), FileSlice(file, 7, 3)
+    file.truncate(5)
+    file.append(b"abcde")
+    later = FileSlice(file, 3, 4)
+    assert below.read() == b"01234"
+    assert later.read() == b"34ab"
+    for void in (across, behind):
+        with pytest.raises(SliceCutError, match="cut to 5 bytes"):
+            void.fileno()
+        with pytest.raises(SliceCutError, match="ask again"):
+            void.read()
+    file.truncate(6)
+    file.append(b"vwxyz")
+    assert below.read() == b"01234"
+    with pytest.raises(SliceCutError, match="cut to 6 bytes"):
+        later.read()
+    for each in (below, across, behind, later):
+        each.release()
+
+
+def test_slice_of_a_file_that_lost_its_end_is_not_given_short(tmp_path: Path) -> None:
+    file = OsFileSystem().open_log(str(tmp_path / "a.log"), create=True)
+    file.append(b"0123456789")
+    whole = FileSlice(file, 2, 8)
+    os.truncate(tmp_path / "a.log", 4)
+    with pytest.raises(CorruptLogError, match="position 4"):
+        whole.read()
+    whole.release()
 
 
 def test_forgotten_slice_leaks_its_descriptor(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import FileError, OffsetOutOfRangeError
+from seglog.broker.storage.errors import FileError, OffsetOutOfRangeError, SliceCutError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.broker.storage.log_dir import LogDir
@@ -360,3 +360,20 @@ def test_swap_after_all_sources_have_gone_is_dropped(log: Log) -> None:
     assert log.replace_segments([compacted], sources) == []
     assert names_in(log.directory, ".cleaned") == []
     assert read_all(log) == []
+
+
+def test_slices_of_records_that_a_truncation_takes_are_void(log: Log) -> None:
+    """T6: of the segment that is cut, and of those that go; retention leaves slices readable."""
+    bases = log.segments.base_offsets
+    assert len(bases) > 3
+    isolation = FetchIsolation.LOG_END
+    slices = [log.read(base, 1 << 20, isolation=isolation).slice for base in bases]
+    assert truncate(log, bases[2] - 1)
+    for number, each in enumerate(slices):
+        assert each is not None
+        if number == 0:
+            assert len(each.read()) == each.length
+        else:
+            with pytest.raises(SliceCutError):
+                each.fileno()
+        each.release()
