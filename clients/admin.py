@@ -227,7 +227,7 @@ class AsyncAdmin(TransactionTools):
             [resource], include_synonyms=True, include_documentation=include_documentation
         )
         response = await self._repeat(request)
-        (result,) = _checked(response.resources, lambda result: f"{kind} {result.name}")
+        (result,) = _checked(response.resources, lambda result: _resource_text(kind, result.name))
         return {entry.name: entry for entry in result.entries}
 
     async def alter_configs(
@@ -247,7 +247,7 @@ class AsyncAdmin(TransactionTools):
             _RESOURCE_TYPES[kind], name, [_change_of(key, changes[key]) for key in changes]
         )
         response = await self._ask(AlterConfigsRequest([resource], validate_only))
-        _checked(response.resources, lambda result: f"{kind} {result.name}")
+        _checked(response.resources, lambda result: _resource_text(kind, result.name))
 
     # Offsets and records.
 
@@ -439,6 +439,11 @@ class AsyncAdmin(TransactionTools):
 def config_text(value: ConfigValue) -> str:
     """A value of a configuration as Kafka spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _resource_text(kind: ResourceKind, name: str) -> str:
+    """What an error is about; the settings for all brokers have no name."""
+    return f"{kind} {name}" if name else f"all {kind}s"
 
 
 def _change_of(key: str, value: ConfigValue | None) -> ConfigChange:

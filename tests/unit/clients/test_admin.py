@@ -73,6 +73,20 @@ async def test_a_change_of_configuration_says_what_is_set_and_what_is_reset(brok
         await admin.alter_configs("topic", "t", {"retention.ms": -7})
 
 
+async def test_an_error_about_all_brokers_names_them(broker, admin):
+    """U52: the settings for all brokers have no name, and "broker : ..." says nothing."""
+    refusal = api.AlterConfigsResult(
+        ConfigResourceType.BROKER, "", ErrorCode.INVALID_CONFIG, "log.dirs: not while it runs"
+    )
+    broker.script = lambda request: (
+        api.AlterConfigsResponse([refusal])
+        if isinstance(request, api.AlterConfigsRequest)
+        else None
+    )
+    with pytest.raises(InvalidConfigError, match=r"all brokers: log\.dirs: not while it runs"):
+        await admin.alter_configs("broker", "", {"log.dirs": "x"})
+
+
 async def test_what_must_not_happen_twice_is_not_tried_again(broker, admin):
     broker.script = lambda request: (
         HANG_UP if isinstance(request, api.CreateTopicsRequest) else None
