@@ -22,6 +22,7 @@ from seglog.broker.runtime.scheduler import (
     Scheduler,
     TaskFunction,
 )
+from seglog.broker.runtime.turns import in_turns
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.storage.deletion_queue import Deletion
 from seglog.broker.storage.disk_reserve import RESERVE_BYTES
@@ -120,11 +121,22 @@ class BackgroundWork:
 
     async def retention(self) -> None:
         """The task: retention of everything, and rolls that only time asks for."""
-        self.roll_overdue()
-        self.run_retention()
+        now_ms = self._clock.time_ms()
+        async for partition in in_turns(list(self._partitions.all())):
+            if not partition.is_closed:
+                partition.roll_if_overdue(now_ms)
+        await self._run_retention_in_turns()
         if deferred := self._housekeeping.take_deferred():
             await self._work_off(deferred)
-            self.run_retention()
+            await self._run_retention_in_turns()
+
+    async def _run_retention_in_turns(self) -> None:
+        findings: list[RetentionFinding] = []
+        now_ms = self._clock.time_ms()
+        steps = self._housekeeping.retention_steps(now_ms, findings, only=None, dry_run=False)
+        async for _ in in_turns(steps):
+            pass
+        self._segments_are_gone(findings)
 
     async def _work_off(self, deferred: Iterable[DeferredReadError]) -> None:
         """Have indexes healed that retention has found damaged."""
@@ -229,9 +241,9 @@ class BackgroundWork:
 
     async def flush_due(self) -> None:
         """The task: sync the logs whose records have waited for ``flush.ms``."""
-        for log in self._housekeeping.flush_due(self._clock.time_ms()):
-            partition = self._partitions.find(*log.topic_partition)
-            if partition is not None:
+        now_ms = self._clock.time_ms()
+        async for partition in in_turns(list(self._partitions.all())):
+            if not partition.is_closed and partition.log.is_flush_due(now_ms):
                 # A failure takes the directory offline and is reported there.
                 partition.flush()
 

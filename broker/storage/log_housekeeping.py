@@ -84,26 +84,65 @@ class LogHousekeeping:
         Args:
             only: the topics to look at, None for all; the rules of directories only count for all.
         """
-        topics = self._registry.topics() if only is None else only
+        findings: list[RetentionFinding] = []
+        for _ in self.retention_steps(now_ms, findings, only=only, dry_run=dry_run):
+            pass
+        return findings
+
+    def retention_steps(
+        self,
+        now_ms: int,
+        findings: list[RetentionFinding],
+        *,
+        only: Collection[str] | None,
+        dry_run: bool,
+    ) -> Iterator[None]:
+        """The same log by log: after each step others may use and change the logs.
+
+        Args:
+            findings: what is gone, or would go, is added to it; sorted once all steps are taken.
+        """
         plan = RetentionPlan(now_ms)
-        for topic in topics:
+        for topic in list(self._registry.topics() if only is None else only):
+            for log in self._registry.of_topic(topic):
+                if self._registry.get(log.topic_partition) is log:
+                    plan.add_own_rules([log])
+                    self._note_held(plan, [log])
+                    plan = self._finish_step(plan, now_ms, findings, dry_run=dry_run)
+                yield
             logs = self._registry.of_topic(topic)
-            if not logs:
-                continue
-            plan.add_own_rules(logs)
-            limit_bytes = logs[0].config.retention_bytes_total
-            self._note_held(plan, logs)
-            if limit_bytes >= 0:
-                plan.add_total_limit(logs, limit_bytes)
+            if logs and logs[0].config.retention_bytes_total >= 0:
+                plan.add_total_limit(logs, logs[0].config.retention_bytes_total)
+                plan = self._finish_step(plan, now_ms, findings, dry_run=dry_run)
+                yield
         if only is None and is_guarded(self._config):
             for log_dir in self._directories.writable:
                 self._plan_guard(plan, log_dir, now_ms, dry_run=dry_run)
-        return plan.findings() if dry_run else self._carry_out(plan, now_ms)
+                plan = self._finish_step(plan, now_ms, findings, dry_run=dry_run)
+                yield
+        if dry_run:
+            findings += plan.findings()
+        findings.sort()
+
+    def _finish_step(
+        self,
+        plan: RetentionPlan,
+        now_ms: int,
+        findings: list[RetentionFinding],
+        *,
+        dry_run: bool,
+    ) -> RetentionPlan:
+        """Carry out what is planned so far, but for a dry run; returns the plan to go on with."""
+        if dry_run or not plan.has_work:
+            return plan
+        findings += self._carry_out(plan, now_ms)
+        return RetentionPlan(now_ms)
 
     def _note_held(self, plan: RetentionPlan, logs: Collection[Log]) -> None:
         for log in logs:
             if log in plan.held:
                 self._held.add(log.topic_partition)
+                plan.held.discard(log)
             else:
                 self._held.discard(log.topic_partition)
 
@@ -255,11 +294,7 @@ class LogHousekeeping:
         logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
         self._failures.report_harmless(log_dir, error, log)
 
-    # ---- flushing and checkpoints
-
-    def flush_due(self, now_ms: int) -> list[Log]:
-        """The logs whose records have waited for ``flush.ms``."""
-        return [log for log in self._registry.all() if log.is_flush_due(now_ms)]
+    # ---- checkpoints
 
     def checkpoint_jobs(self, only: LogDir | None = None) -> list[LogDirJob]:
         """Write all checkpoints that have changed, in all directories or in one."""

@@ -70,6 +70,11 @@ class RetentionPlan:
         return sum(len(planned) for planned in self._by_log.values())
 
     @property
+    def has_work(self) -> bool:
+        """Whether anything is planned, or has failed."""
+        return bool(self._by_log or self.failures)
+
+    @property
     def by_log(self) -> Mapping[Log, list[PlannedDeletion]]:
         """The plan, log by log."""
         return self._by_log

@@ -260,11 +260,33 @@ def test_a_log_is_not_synced_when_its_time_has_come(tmp_path: Path) -> None:
     timed = broker.create_topic("timed", 1, {"flush.ms": "1000"})[0]
     append_many(plain, 1)
     append_many(timed, 1)
-    housekeeping = broker.manager.housekeeping
-    assert housekeeping.flush_due(NOW_MS + 999) == []
-    assert housekeeping.flush_due(NOW_MS + 1000) == [timed]
+    assert not plain.is_flush_due(NOW_MS + 5000)
+    assert not timed.is_flush_due(NOW_MS + 999)
+    assert timed.is_flush_due(NOW_MS + 1000)
     timed.flush()
-    assert housekeeping.flush_due(NOW_MS + 5000) == []
+    assert not timed.is_flush_due(NOW_MS + 5000)
+    broker.kill()
+
+
+def test_retention_takes_one_log_after_the_other(tmp_path: Path) -> None:
+    """S10: between two steps others run, and a topic may go; no step is for more than one log."""
+    broker = ManagedLogs(tmp_path, log_retention_ms=1000, log_dir_bytes_max=1 << 30)
+    for log in broker.create_topic("t", 20, SMALL):
+        fill(log, 3, first_ms=NOW_MS - DAY_MS)
+    for log in broker.create_topic("u", 5, SMALL):
+        fill(log, 3, first_ms=NOW_MS - DAY_MS)
+    findings: list[RetentionFinding] = []
+    housekeeping = broker.manager.housekeeping
+    steps = housekeeping.retention_steps(NOW_MS, findings, only=None, dry_run=False)
+    looked_at = 0
+    for _ in steps:
+        gone = {finding.topic_partition for finding in findings}
+        assert len(gone) <= looked_at + 1
+        looked_at = len(gone)
+        if looked_at == 10 and broker.catalog.get("t") is not None:
+            broker.delete_topic("t")
+    assert len({each.topic_partition for each in findings}) == 10 + 5
+    assert findings == sorted(findings)
     broker.kill()
 
 
