@@ -272,7 +272,7 @@ class Broker:
             self._file_system,
             self._clock,
             run_in_directory=lambda path, job: workers.directories.changes(path).run(job),
-            roll_overdue=services.background.roll_overdue,
+            roll_if_overdue=services.background.roll_if_overdue,
             traffic=self._traffic,
         )
         services.cleaner = cleaner

@@ -34,6 +34,8 @@ class CheckpointSaves:
         self._run_in_directory = run_in_directory
         self._loop = asyncio.get_running_loop()
         self._truncations: dict[TopicPartition, int] = {}
+        self._being_written: set[str] = set()
+        self._changed_since: set[str] = set()
         self._checkpoints = CleanerCheckpoints(file_system)
         log_ends = {log.topic_partition: log.offsets.log_end for log in logs.all_logs()}
         online = [log_dir.path for log_dir in logs.log_dirs if log_dir.is_online]
@@ -57,7 +59,12 @@ class CheckpointSaves:
         """
         log_dir = self._logs.log_dir_of(log).path
         self._checkpoints.set(log_dir, log.topic_partition, offset)
-        self._write(log_dir, failed)
+        if log_dir in self._being_written:
+            # Once more when that is done: many small logs that are cleaned one after the other
+            # would each have the whole file written.
+            self._changed_since.add(log_dir)
+        else:
+            self._write(log_dir, failed)
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """The log is deleted: a new one of the same name starts dirty."""
@@ -78,17 +85,21 @@ class CheckpointSaves:
             self._write(log_dir, partial(_note_unwritten, log_dir))
 
     def _write(self, log_dir: str, failed: Callable[[StorageError], None]) -> None:
-        present = {each.topic_partition for each in self._logs.all_logs()}
-        write = self._checkpoints.job(log_dir, present)
+        write = self._checkpoints.job(log_dir)
         if write is None:
             return
 
         def look_at_outcome(written: "asyncio.Future[None]") -> None:
+            self._being_written.discard(log_dir)
             error = None if written.cancelled() else written.exception()
             if isinstance(error, StorageError):
                 failed(error)
+            if log_dir in self._changed_since:
+                self._changed_since.discard(log_dir)
+                self._write(log_dir, failed)
 
         place = next(each for each in self._logs.log_dirs if each.path == log_dir)
+        self._being_written.add(log_dir)
         written = self._run_in_directory(log_dir, partial(place.run_inside, write))
         written.add_done_callback(look_at_outcome)
 

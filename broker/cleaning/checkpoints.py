@@ -1,7 +1,7 @@
 """How far each log has been cleaned: ``cleaner-offset-checkpoint`` in every data directory."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.checkpoint_writer import CheckpointWriter
@@ -71,12 +71,6 @@ class CleanerCheckpoints:
         """The log is gone, a new one of the same name starts dirty; whether there was an entry."""
         return self._offsets.get(log_dir, {}).pop(topic_partition, None) is not None
 
-    def job(self, log_dir: str, present: Collection[TopicPartition]) -> Callable[[], None] | None:
-        """What writes the file, for a worker; None if the disk has it all.
-
-        Entries of partitions that are not ``present`` any more are dropped.
-        """
-        known = self._offsets.get(log_dir, {})
-        offsets = {key: value for key, value in known.items() if key in present}
-        self._offsets[log_dir] = offsets
-        return self._writers[log_dir].job(dict(offsets))
+    def job(self, log_dir: str) -> Callable[[], None] | None:
+        """What writes the file, for a worker; None if the disk has it all."""
+        return self._writers[log_dir].job(dict(self._offsets.get(log_dir, {})))

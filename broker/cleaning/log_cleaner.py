@@ -17,6 +17,7 @@ from functools import partial
 
 from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves, RunInDirectory
 from seglog.broker.cleaning.counters import CleanerCounters
+from seglog.broker.cleaning.dirty_logs import DirtyLogs
 from seglog.broker.cleaning.exchange import Exchanger
 from seglog.broker.cleaning.jobs import (
     CleaningAbortedError,
@@ -33,14 +34,13 @@ from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.cleaner.candidates import (
     CleanableLog,
-    filthiest,
     look_at,
     make_plan,
     nothing_to_clean,
 )
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningResult, progress_of
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import DeferredReadError, StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_manager import LogManager
@@ -59,7 +59,8 @@ class LogCleaner:
     Args:
         run_in_directory: runs a job that writes a checkpoint in a worker of a data directory,
             which is named by its path.
-        roll_overdue: seals active segments that have passed ``max.compaction.lag.ms`` (CLN-16).
+        roll_if_overdue: seals the active segment of a log if it has passed
+            ``max.compaction.lag.ms`` (CLN-16).
         traffic: when there were requests, which passes give way to.
 
     Attributes:
@@ -74,7 +75,7 @@ class LogCleaner:
         clock: Clock,
         *,
         run_in_directory: RunInDirectory,
-        roll_overdue: Callable[[], None],
+        roll_if_overdue: Callable[[Log], None],
         traffic: Traffic,
     ) -> None:
         self.counters = CleanerCounters()
@@ -82,7 +83,7 @@ class LogCleaner:
         self._logs = logs
         self._file_system = file_system
         self._clock = clock
-        self._roll_overdue = roll_overdue
+        self._roll_if_overdue = roll_if_overdue
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._threads = WorkerPool(
@@ -91,6 +92,7 @@ class LogCleaner:
         self._states = CleaningStates()
         self._jobs: dict[TopicPartition, CleaningJob] = {}
         self._asked: dict[TopicPartition, asyncio.Future[CleaningOutcome]] = {}
+        self._deferred: set[str] = set()
         self._idle_cleaners: list[Cleaner] = []
         self._stop_waiting = threading.Event()
         self._is_stopping = False
@@ -102,6 +104,7 @@ class LogCleaner:
             clock, self.counters, file_system, config.log_cleaner_backoff_ms
         )
         self._checkpoints = CheckpointSaves(logs, file_system, run_in_directory)
+        self._dirty_logs = DirtyLogs(logs, self._look_for_round, self._loop.call_later)
         self._results = PassResults(
             logs,
             clock,
@@ -140,7 +143,8 @@ class LogCleaner:
                 self._answer(topic_partition, CleaningOutcome(0, 0, 0, 0, off))
                 return asked
             self._left_alone.ask_again(topic_partition)
-            self.look_for_work()
+            if not self._is_stopping:
+                self._begin_asked()
         return asked
 
     def state_of(self, topic_partition: TopicPartition) -> CleaningState:
@@ -186,6 +190,7 @@ class LogCleaner:
     async def stop(self, deadline_seconds: float) -> bool:
         """End all passes at their next chunk; False if the deadline passed first."""
         self._is_stopping = True
+        self._dirty_logs.stop()
         self._stop_waiting.set()
         for job in self._jobs.values():
             job.is_aborted = True
@@ -199,36 +204,50 @@ class LogCleaner:
         """Give every idle thread a log; the scheduler calls it every ``log.cleaner.backoff.ms``."""
         if self._is_stopping or self._config.log_cleaner_threads == 0:
             return
-        self._roll_overdue()
-        while len(self._jobs) < self._threads.threads:
-            chosen = self._choose()
-            if chosen is None:
-                return
-            self._begin(*chosen)
+        self._begin_asked()
+        self._dirty_logs.begin_round(self._begin_found)
 
-    def _choose(self) -> tuple[Log, CleanableLog] | None:
-        for topic_partition in self._asked:
+    def _go_on(self, cleaned: Log) -> None:
+        """Give the thread that has become idle another log: of the last round, if any is left."""
+        if self._is_stopping or self._config.log_cleaner_threads == 0:
+            return
+        self._begin_asked()
+        if self._dirty_logs.is_round_under_way:
+            return
+        self._dirty_logs.look_again(cleaned)
+        self._begin_found()
+
+    def _begin_asked(self) -> None:
+        """Begin passes that somebody asks for, as far as threads are idle."""
+        for topic_partition in list(self._asked):
+            if len(self._jobs) >= self._threads.threads:
+                return
             if self._states.of(topic_partition) is not CleaningState.IDLE:
                 continue
             log = self._logs.get(topic_partition)
             if log is None:
                 self._answer(topic_partition, CleaningOutcome(0, 0, 0, 0, _gone(topic_partition)))
-                return self._choose()
+                continue
             try:
-                return log, self._look_into(log)
+                cleanable = self._look_into(log)
             except StorageError as error:
                 self._cannot_begin(log, error)
-                return self._choose()
-        best = filthiest(
-            (self.look_at(log), log.config.min_cleanable_dirty_ratio)
-            for log in self._logs.all_logs()
-            if log.config.compacts and self._may_be_cleaned(log)
-        )
-        if best is None:
+                continue
+            self._begin(log, cleanable)
+
+    def _begin_found(self) -> None:
+        """Begin passes over the dirtiest logs, as far as threads are idle."""
+        while len(self._jobs) < self._threads.threads:
+            found = self._dirty_logs.take_filthiest()
+            if found is None:
+                return
+            self._begin(*found)
+
+    def _look_for_round(self, log: Log) -> CleanableLog | None:
+        if not log.config.compacts:
             return None
-        log = self._logs.get(best.topic_partition)
-        assert log is not None
-        return log, best
+        self._roll_if_overdue(log)
+        return self.look_at(log) if self._may_be_cleaned(log) else None
 
     def _look_into(self, log: Log) -> CleanableLog:
         return look_at(log, self._checkpoints.first_dirty(log), self._clock.time_ms())
@@ -239,7 +258,31 @@ class LogCleaner:
         ) is CleaningState.IDLE and not self._left_alone.holds(log)
 
     def _cannot_begin(self, log: Log, error: StorageError) -> None:
-        self._answer(log.topic_partition, self._results.cannot_begin(log, error))
+        if isinstance(error, DeferredReadError):
+            self._work_off(log, error)
+        else:
+            self._answer(log.topic_partition, self._results.cannot_begin(log, error))
+
+    def _work_off(self, log: Log, error: DeferredReadError) -> None:
+        """Have done what looking at a log waits for, an index to be healed, and look again."""
+        if self._is_stopping or error.path in self._deferred:
+            return
+        self._deferred.add(error.path)
+
+        def take_over(done: "asyncio.Future[Callable[[], None]]") -> None:
+            self._deferred.discard(error.path)
+            if done.cancelled():
+                return
+            failure = done.exception()
+            if failure is None:
+                done.result()()
+                self._loop.call_soon(self._go_on, log)
+            elif isinstance(failure, StorageError):
+                self._cannot_begin(log, failure)
+            else:
+                self._left_alone.give_up_after_bug(log, failure)
+
+        self._threads.run(error.work).add_done_callback(take_over)
 
     # ---- a pass
 
@@ -298,7 +341,7 @@ class LogCleaner:
         finally:
             # Whatever went wrong: who deletes the topic waits for this.
             job.ended.set_result(None)
-            self._loop.call_soon(self.look_for_work)
+            self._loop.call_soon(self._go_on, job.log)
 
     def _answer(self, topic_partition: TopicPartition, outcome: CleaningOutcome) -> None:
         asked = self._asked.pop(topic_partition, None)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from seglog.broker.errors import RequestError
 from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.runtime.broker_workers import Workers
@@ -151,6 +152,14 @@ class BackgroundWork:
         now_ms = self._clock.time_ms()
         for partition in list(self._partitions.all()):
             partition.roll_if_overdue(now_ms)
+
+    def roll_if_overdue(self, log: Log) -> None:
+        """Seal the active segment of one log, if it has passed ``max.compaction.lag.ms``."""
+        try:
+            partition = self._partitions.get(*log.topic_partition)
+        except RequestError:  # deleted or offline meanwhile: nobody appends to it
+            return
+        partition.roll_if_overdue(self._clock.time_ms())
 
     async def guard_disks(self) -> None:
         """The task: make room where a limit is set or a disk is full."""

@@ -27,7 +27,7 @@ class Cleaning:
             parts.file_system,
             parts.services.clock,
             run_in_directory=lambda _path, job: parts.services.workers.background.run(job),
-            roll_overdue=parts.services.background.roll_overdue,
+            roll_if_overdue=parts.services.background.roll_if_overdue,
             traffic=self.traffic,
         )
 

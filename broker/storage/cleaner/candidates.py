@@ -3,7 +3,6 @@
 Everything here only looks at logs; the owner of the logs calls it on its own thread.
 """
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -84,12 +83,6 @@ def nothing_to_clean(log: Log) -> CleanableLog:
     """What is said of a log whose files cannot be read."""
     start = log.offsets.log_start
     return CleanableLog(log.topic_partition, start, start, 0, 0, 0, checkpoint_is_invalid=False)
-
-
-def filthiest(candidates: Iterable[tuple[CleanableLog, float]]) -> CleanableLog | None:
-    """The eligible log with the greatest dirty ratio (CLN-6), of pairs (log, minimum ratio)."""
-    eligible = [each for each, min_ratio in candidates if each.is_eligible(min_ratio)]
-    return max(eligible, key=lambda each: each.ratio, default=None)
 
 
 def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:

@@ -86,6 +86,7 @@ async def test_a_damaged_log_stops_the_others_or_is_tried_for_ever(
         cleaning.roll(topic)
     path = Path(log.segments.first.log.path)
     sound = damage_end_of(path)
+    await cleaning.parts.quiet()  # what was rolled has to be on disk
     cleaning.cleaner.look_for_work()
     await cleaning.clean("good")
     assert len(cleaning.content("good")) == 1
