@@ -32,6 +32,7 @@ from seglog.protocol.api import MetadataRequest, MetadataResponse, TopicMetadata
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 
+_MARKER_BACKOFF_S: Final = 0.01
 UNKNOWN_TOPIC_GRACE_S: Final = 1.0
 """How long a topic may stay unknown before that is believed: creation takes a moment."""
 _logger = logging.getLogger("seglog.clients")
@@ -66,6 +67,11 @@ class Cluster:
         self.topics: Mapping[str, KnownTopic] = MappingProxyType({})
         self.tasks = TaskSet(self.fail)
         self.backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        # For the end of the transaction before: its markers take a sync or two, not a fail-over.
+        self.marker_backoff = Backoff(
+            min(_MARKER_BACKOFF_S, config.retry_backoff_ms / 1000),
+            config.retry_backoff_max_ms / 1000,
+        )
         """How long to wait after a request that failed."""
         self.failure = ""
         """Why the client cannot go on, if that is so."""

@@ -53,6 +53,8 @@ class OpsHttp:
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+        # Those whose request has not come yet, the longest waiting first.
+        self._asking: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self) -> None:
         """Listen.
@@ -81,13 +83,15 @@ class OpsHttp:
             await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= CONNECTIONS_MAX:
+        if len(self._open) >= CONNECTIONS_MAX and not self._drop_oldest():
             writer.transport.abort()
             return
         self._open[writer] = asyncio.current_task()
+        self._asking[writer] = None
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
+            self._asking.pop(writer, None)
             answer = await self._answer(head)
             async with asyncio.timeout(ANSWER_SECONDS):
                 writer.write(answer)
@@ -100,7 +104,22 @@ class OpsHttp:
             logger.exception("event=http-failed")
         finally:
             self._open.pop(writer, None)
+            self._asking.pop(writer, None)
             writer.transport.abort()
+
+    def _drop_oldest(self) -> bool:
+        """Make room for a newcomer; False if all others are being answered.
+
+        Were the newcomer turned away, a few sockets that send half a request would lock probes and
+        scrapes out for as long as a request may take, and then again.
+        """
+        oldest = next(iter(self._asking), None)
+        if oldest is None:
+            return False
+        del self._asking[oldest]
+        self._open.pop(oldest, None)
+        oldest.transport.abort()
+        return True
 
     async def _answer(self, head: bytes) -> bytes:
         request = _parse(head)

@@ -377,8 +377,11 @@ class Sender:
             self.give_up(batch, error)
             return 0.0
         self._last_errors[batch.partition] = error
-        self._cluster.warn("producer: %s; trying again", naming(batch.partition, error))
         batch.attempts += 1
+        if isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # To wait for the end of the transaction before is part of the protocol.
+            return self._clock() + self._cluster.marker_backoff.delay_s(batch.attempts)
+        self._cluster.warn("producer: %s; trying again", naming(batch.partition, error))
         return self._clock() + self._cluster.backoff.delay_s(batch.attempts)
 
     def _handle_sequence_error(

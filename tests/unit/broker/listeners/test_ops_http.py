@@ -128,10 +128,26 @@ async def test_scraper_that_never_reads_stays(
     await close(writer)
 
 
-async def test_too_many_connections(http: OpsHttp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The surplus is dropped."""
+async def test_half_requests_make_room_for_whole_ones(http: OpsHttp) -> None:
+    """The oldest that has not asked yet goes; a probe comes through whatever others hold open."""
+    held = [await asyncio.open_connection("127.0.0.1", http.port) for _ in range(100)]
+    for _, writer in held:
+        writer.write(b"GET /hello HTTP/1.1\r\n")
+    for _ in range(5):
+        _, body = await ask(http, b"GET /hello HTTP/1.1\r\n\r\n")
+        assert body == b"hi"
+    assert len(http._open) <= ops_http.CONNECTIONS_MAX
+    assert await held[0][0].read() == b""
+    for _, writer in held:
+        await close(writer)
+
+
+async def test_too_many_answers_at_once_turn_a_newcomer_away(
+    http: OpsHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ops_http, "CONNECTIONS_MAX", 1)
-    _, writer = await asyncio.open_connection("127.0.0.1", http.port)
-    await until(lambda: bool(http._open))
+    _, writer = await asyncio.open_connection("127.0.0.1", http.port, limit=1)
+    writer.write(b"GET /huge HTTP/1.1\r\n\r\n")
+    await until(lambda: bool(http._open) and not http._asking)
     assert await ask(http, b"GET /hello HTTP/1.1\r\n\r\n") == (b"", b"")
     await close(writer)
