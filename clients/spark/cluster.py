@@ -79,8 +79,7 @@ class Cluster:
         self._servers = list(servers)
         self._timeout_s = options.request_timeout_ms / 1000
         self._topics: dict[str, Topic] = {}
-        self.cluster_id = ""
-        """Of the cluster that answered last when it was asked about topics."""
+        self._cluster_id = ""
 
     # Connections.
 
@@ -142,6 +141,17 @@ class Cluster:
 
     # Metadata.
 
+    @property
+    def cluster_id(self) -> str:
+        """Of the cluster that was asked about topics last; asks about none if there was none.
+
+        Raises:
+            ClientError: no broker answers in the time for retries.
+        """
+        if not self._cluster_id:
+            self.retry(lambda: self._metadata([]))
+        return self._cluster_id
+
     def topics(self, names: Iterable[str] | None) -> dict[str, Topic]:
         """Those of these topics (None: of all) that exist, by name."""
         wanted = None if names is None else sorted(names)
@@ -167,7 +177,7 @@ class Cluster:
         )
         if response.error is not ErrorCode.NONE:
             raise broker_error(response.error, None, "metadata")
-        self.cluster_id = response.cluster_id
+        self._cluster_id = response.cluster_id
         return response
 
     def topic(self, name: str) -> Topic:

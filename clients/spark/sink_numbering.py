@@ -50,18 +50,18 @@ class NumberingPool:
         """One that is used by nobody else; asks for a new id if there is none.
 
         Args:
-            cluster: one that has been asked about topics: ids are worth something in the cluster
-                that gave them, not in another one at the same address.
+            cluster: ids are worth something in the cluster that gave them, not in another one at
+                the same address.
 
         Raises:
             ClientError: no broker gave an id.
         """
-        assert cluster.cluster_id
+        cluster_id = cluster.cluster_id
         with self._lock:
             if self._process_id != os.getpid():
                 # Forked: the parent goes on with the same ones.
                 self._idle, self._process_id = {}, os.getpid()
-            idle = self._idle.get(cluster.cluster_id)
+            idle = self._idle.get(cluster_id)
             if idle:
                 return idle.pop()
         response: InitProducerIdResponse = cluster.retry(lambda: _ask_for_id(cluster))
