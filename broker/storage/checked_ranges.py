@@ -2,47 +2,55 @@
 
 from typing import Final
 
-_RANGES_MAX: Final = 64
+_OTHERS_MAX: Final = 63
 
 
 class CheckedRanges:
-    """Which ranges of a data file were seen to hold batches in order; sorted and disjoint.
+    """Which ranges of a data file were seen to hold batches in order.
 
     What this process has appended is in order. What was there before is walked over once, when it
-    is first read.
+    is first read. The range that grows is kept apart, so that an append costs a comparison.
     """
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_end", "_others", "_start")
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
+        self._start = self._end = -1
+        self._others: tuple[tuple[int, int], ...] = ()
 
     def end_of(self, position: int) -> int:
         """Up to where everything from ``position`` on was seen; ``position`` if nothing was."""
-        for start, end in reversed(self._ranges):
-            if start <= position:
-                return max(position, end)
+        if self._start <= position < self._end:
+            return self._end
+        for start, end in self._others:
+            if start <= position < end:
+                return end
         return position
 
     def add(self, start: int, end: int) -> None:
         """Note a range, which begins and ends with a batch."""
-        ranges = self._ranges
-        if ranges and ranges[-1][0] <= start <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
+        if self._start <= start <= self._end:
+            if end > self._end:
+                self._end = end
             return
+        # A reader that jumps about pays for its jumps; what is forgotten is looked at again.
         apart = []
-        for each in ranges:
+        for each in (*self._others[-_OTHERS_MAX + 1 :], (self._start, self._end)):
             if each[1] < start or end < each[0]:
                 apart.append(each)
             else:
                 start, end = min(start, each[0]), max(end, each[1])
-        # A reader that jumps about pays for its jumps; what is forgotten is looked at again.
-        self._ranges = sorted([*apart[-(_RANGES_MAX - 1) :], (start, end)])
+        self._others = tuple(each for each in apart if each[0] >= 0)
+        self._start, self._end = start, end
 
     def clear(self) -> None:
         """Forget everything."""
-        self._ranges = []
+        self._start = self._end = -1
+        self._others = ()
 
     def cut(self, end: int) -> None:
         """Forget what lies behind ``end``."""
-        self._ranges = [(start, min(stop, end)) for start, stop in self._ranges if start < end]
+        self._others = tuple((start, min(stop, end)) for start, stop in self._others if start < end)
+        if self._start >= end:
+            self._start = self._end = -1
+        self._end = min(self._end, end)
