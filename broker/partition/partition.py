@@ -101,7 +101,7 @@ class Partition:
         self.replicas = replicas
         self.counters = counters
         self.is_internal = log.topic_partition.topic in INTERNAL_TOPICS
-        self.leader_epoch = max(0, log.leader_epochs.latest_epoch)
+        self.leader_epoch = max(log.leader_epoch_floor, log.leader_epochs.latest_epoch)
         self.fetch_waiters = FetchWaiters()
         self._commit_waiters = OffsetWaiters()
         self._services = services

@@ -51,6 +51,7 @@ class Log:
         segments: read them, but change them only through the log.
         leader_epochs: which leader wrote what.
         producer_state: idempotence and open transactions.
+        leader_epoch_floor: the least epoch in which this broker leads it; see `LogDir`.
         removed_names: of segments that retention has taken away.
     """
 
@@ -73,6 +74,7 @@ class Log:
         self.offsets = parts.offsets
         self.leader_epochs = parts.leader_epochs
         self.producer_state = parts.producers
+        self.leader_epoch_floor = 0
         self.removed_names = RemovedNames(file_system)
         self._file_system = file_system
         self._parts = parts

@@ -17,6 +17,7 @@ from seglog.broker.storage.disk_reserve import DiskReserve
 from seglog.broker.storage.errors import (
     AccessDeniedError,
     CorruptFileError,
+    DiskFullError,
     MissingFileError,
     OddFileError,
     StorageError,
@@ -24,6 +25,7 @@ from seglog.broker.storage.errors import (
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
@@ -34,6 +36,7 @@ from seglog.broker.storage.meta_properties import MetaProperties, read_meta_prop
 
 logger = logging.getLogger(__name__)
 
+_FLOOR_BYTES_MAX: Final = 11
 _MARKER: Final = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode()
 
 
@@ -59,6 +62,9 @@ class LogDir:
         offline_reason: why the directory is not used any more; None while it is.
         reserve: space kept back for what frees space.
         bytes_pending_deletion: bytes of files that are renamed but not removed yet.
+        leader_epoch_floor: the least leader epoch in which its logs are led. It rises with each
+            start that was not clean, so that clients can tell records that were lost from others
+            that have their offsets now.
     """
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
@@ -72,6 +78,7 @@ class LogDir:
         self.recovery_points = self._writer(file_system, RECOVERY_POINT_CHECKPOINT)
         self.log_starts = self._writer(file_system, LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._writer(file_system, REPLICATION_OFFSET_CHECKPOINT)
+        self.leader_epoch_floor = 0
         self._file_system = file_system
         self._lock = DirectoryLock(path)
 
@@ -200,6 +207,39 @@ class LogDir:
         """Say that the next start needs no recovery; the last thing that is written."""
         path = self._file(CLEAN_SHUTDOWN_MARKER)
         self._file_system.replace_atomically(path, _MARKER)
+
+    def read_leader_epoch_floor(self) -> None:
+        """Take over the floor of the last start; 0 if there was none, or the file is damaged.
+
+        Raises:
+            FileError: the disk refused.
+        """
+        path = self._file(LEADER_EPOCH_FLOOR)
+        try:
+            content = self._file_system.read_file(path)
+        except MissingFileError:
+            return
+        if content.strip().isdigit() and len(content) <= _FLOOR_BYTES_MAX:
+            self.leader_epoch_floor = int(content)
+        else:
+            self._report_damage(CorruptFileError(path, "it holds no number"), "epochs-of-the-logs")
+
+    def raise_leader_epoch_floor(self, highest_known: int) -> None:
+        """Lead in an epoch from now on in which nobody has written; on disk when it returns.
+
+        Args:
+            highest_known: the highest epoch that a log of the directory has.
+
+        Raises:
+            FileError: the disk refused.
+        """
+        self.leader_epoch_floor = max(self.leader_epoch_floor, highest_known) + 1
+        content = b"%d\n" % self.leader_epoch_floor
+        try:
+            self._file_system.replace_atomically(self._file(LEADER_EPOCH_FLOOR), content)
+        except DiskFullError as error:
+            # Nothing can be appended either until there is room.
+            logger.warning("event=leader-epoch-not-stored error=%s", error)
 
     def read_recovery_points(self) -> Offsets:
         """Recovery points; none if the file is damaged, so that everything counts as not synced."""

@@ -55,6 +55,7 @@ class LoadOptions:
     recovery_point: int
     is_recovery_point_known: bool
     log_start_checkpoint: int
+    leader_epoch_floor: int | None
     topic_id: bytes | None
     producer_expiration_ms: int
 
@@ -69,6 +70,7 @@ def load_log(
     clean_shutdown: bool = False,
     recovery_point: int | None = None,
     log_start_checkpoint: int = 0,
+    leader_epoch_floor: int | None = None,
     topic_id: bytes | None = None,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
 ) -> Log:
@@ -82,6 +84,7 @@ def load_log(
         recovery_point: checkpointed; None if the checkpoint is lost: everything is verified then,
             and a gap between two segments does not end the log, for it may have been synced so.
         log_start_checkpoint: 0 if unknown.
+        leader_epoch_floor: of the directory, see `LogDir`; None if any epoch may be in the batches.
         topic_id: of ``partition.metadata``.
         producer_expiration_ms: ``producer.id.expiration.ms``.
 
@@ -95,6 +98,7 @@ def load_log(
         0 if recovery_point is None else recovery_point,
         recovery_point is not None,
         log_start_checkpoint,
+        leader_epoch_floor,
         topic_id,
         producer_expiration_ms,
     )
@@ -126,8 +130,8 @@ class LogLoader:
         names = tidy_folder(self.file_system, self.directory, self.config, self.options.now_ms)
         on_disk = self.options.recovery_point
         self._open_segments(names)
-        options = self.options
         leader_epochs = self._open_epochs()
+        options = self.options
         snapshots = ProducerSnapshotFiles(self.file_system, self.directory, names)
         producers = ProducerState(str(self.topic_partition), options.producer_expiration_ms)
         first = self.segments.first
@@ -142,6 +146,7 @@ class LogLoader:
                 log_start=log_start,
                 is_compacted=self.config.compacts,
                 keeps_holes=not options.is_recovery_point_known,
+                leader_epoch_max=self._leader_epoch_max(leader_epochs),
                 now_ms=options.now_ms,
             )
         log_end = self._log_end(log_start)
@@ -325,7 +330,18 @@ class LogLoader:
             logger.warning("event=leader-epochs-rebuilt error=%s", error)
         leader_epochs = LeaderEpochCache(file)
         note_all_epochs(self.segments, leader_epochs)
+        # Recovery finds no others than these, which were found by looking at all of them.
+        self.options = replace(self.options, leader_epoch_floor=leader_epochs.latest_epoch)
         return leader_epochs
+
+    def _leader_epoch_max(self, leader_epochs: LeaderEpochCache) -> int:
+        """The highest epoch that a batch can be of.
+
+        It is noted before the first append of each leadership that its log is led from the epoch
+        that it has, or from the floor; the checksum of a batch does not cover its epoch.
+        """
+        floor = self.options.leader_epoch_floor
+        return INT32_MAX if floor is None else max(floor, leader_epochs.latest_epoch)
 
     def _cut_epochs(self, leader_epochs: LeaderEpochCache, log_start: int, log_end: int) -> None:
         """Cut the epochs to the log (REC-11); a log without any finds them in its batches."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from seglog.broker.storage.checkpoint import EpochEntry
 from seglog.broker.storage.errors import CorruptLogError
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
 from seglog.broker.storage.log_replay import (
@@ -24,6 +25,7 @@ from seglog.broker.storage.producer_state import ProducerState
 from seglog.broker.storage.segment import LogSegment
 from seglog.broker.storage.segments import LogSegments
 from seglog.protocol.records.batch import BatchHeader
+from seglog.protocol.types import INT32_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ def recover_segments(
     log_start: int = 0,
     is_compacted: bool = False,
     keeps_holes: bool = False,
+    leader_epoch_max: int = INT32_MAX,
     now_ms: int,
 ) -> None:
     """Recover the segments from the one that holds ``recovery_point`` on (REC-2, REC-4).
@@ -57,6 +60,8 @@ def recover_segments(
         is_compacted: whether compaction may have removed the last records of segments.
         keeps_holes: leave it at a warning where the end of a segment is lost, for nobody knows
             what had been synced.
+
+        leader_epoch_max: a higher epoch in a batch is damage, and no epoch of the log.
 
     Raises:
         SegmentOverflowError: a segment must be split first.
@@ -80,7 +85,9 @@ def recover_segments(
         behind = doubtful[number + 1 :]
         remove_behind = partial(_remove, segments, behind)
         end_offset = behind[0].base_offset if behind else None
-        recovered = recover_segment(segment, producers, leader_epochs, end_offset, remove_behind)
+        recovered = recover_segment(
+            segment, producers, leader_epochs, end_offset, remove_behind, leader_epoch_max
+        )
         verified_bytes += segment.size_bytes
         may_have_gaps = may_have_gaps or recovered.has_gap
         if recovered.cut_bytes:
@@ -106,12 +113,14 @@ def recover_segment(
     leader_epochs: LeaderEpochCache,
     end_offset: int | None = None,
     before_cut: Callable[[], None] | None = None,
+    leader_epoch_max: int = INT32_MAX,
 ) -> Recovered:
     """Recover one segment; ``producers`` must be as they were at its base offset.
 
     Args:
         end_offset: where the next segment begins, if there is one.
         before_cut: see `LogSegment.recover`.
+        leader_epoch_max: see `recover_segments`.
     """
     seen_ms = segment.files.modified_ms
     next_offset, has_gap = segment.base_offset, False
@@ -120,8 +129,11 @@ def recover_segment(
         nonlocal next_offset, has_gap
         has_gap = has_gap or header.base_offset > next_offset
         next_offset = header.next_offset
-        if header.partition_leader_epoch > leader_epochs.latest_epoch:
-            leader_epochs.note(header.partition_leader_epoch, header.base_offset)
+        epoch = header.partition_leader_epoch
+        if leader_epochs.latest_epoch < epoch <= leader_epoch_max:
+            leader_epochs.note(epoch, header.base_offset)
+        elif epoch > leader_epoch_max:
+            _report_epoch(segment, header, leader_epoch_max)
         if header.producer_id >= 0:
             marker = stored_marker(segment, header, position) if header.is_control else None
             record_stored_batch(producers, header, marker, seen_ms, segment)
@@ -164,15 +176,34 @@ def _first_end(segment: LogSegment) -> int:
     return segment.base_offset
 
 
+def _report_epoch(segment: LogSegment, header: BatchHeader, leader_epoch_max: int) -> None:
+    logger.warning(
+        "event=leader-epoch-not-believed path=%s offset=%d epoch=%d highest_possible=%d",
+        segment.log.path,
+        header.base_offset,
+        header.partition_leader_epoch,
+        leader_epoch_max,
+    )
+
+
 def note_all_epochs(segments: LogSegments, leader_epochs: LeaderEpochCache) -> None:
-    """Find the leader epochs in the batch headers of the whole log, as far as they can be read."""
+    """Find the leader epochs in the batch headers of the whole log, as far as they can be read.
+
+    No checksum covers them. Epochs never fall, so one that a later batch is below is damage.
+    """
+    found: list[EpochEntry] = []
     try:
         for segment in segments:
             for header, _position in segment.batches():
-                if header.partition_leader_epoch > leader_epochs.latest_epoch:
-                    leader_epochs.note(header.partition_leader_epoch, header.base_offset)
+                epoch = header.partition_leader_epoch
+                while epoch >= 0 and found and found[-1].epoch > epoch:
+                    found.pop()
+                if epoch >= 0 and (not found or found[-1].epoch < epoch):
+                    found.append(EpochEntry(epoch, header.base_offset))
     except CorruptLogError as error:
         logger.warning("event=leader-epochs-incomplete error=%s", error)
+    for entry in found:
+        leader_epochs.note(*entry)
 
 
 def _remove(segments: LogSegments, doomed: Sequence[LogSegment]) -> None:

@@ -155,6 +155,7 @@ class LogStartup:
                     configs[topic.name],
                     now_ms=now_ms,
                     clean_shutdown=log_dir.stopped_cleanly,
+                    leader_epoch_floor=log_dir.leader_epoch_floor,
                     recovery_point=_recovery_point(checkpoints, topic_partition),
                     log_start_checkpoint=checkpoints.log_starts.get(
                         topic_partition, log_starts.get(topic_partition, 0)
@@ -167,7 +168,26 @@ class LogStartup:
                 jobs.append(partial(self._load, folder, open_log, high_watermark))
             unreachable += _unreachable(scan, catalog)
             self._keep_reserve(log_dir)
-        return [*run_parallel(jobs), *unreachable]
+        loaded = run_parallel(jobs)
+        self._raise_leader_epochs(loaded)
+        return [*loaded, *unreachable]
+
+    def _raise_leader_epochs(self, loaded: Sequence[LoadedFolder]) -> None:
+        """Begin an epoch in directories that were not stopped cleanly, before anybody appends.
+
+        A power cut may have taken records that were read already; those that get their offsets
+        now are written in a later epoch, and KIP-320 clients notice.
+        """
+        for scan in self._scans:
+            log_dir = scan.log_dir
+            logs = [each.log for each in loaded if each.log_dir is log_dir and each.log is not None]
+            if logs and log_dir.is_online and not log_dir.stopped_cleanly:
+                highest = max(log.leader_epochs.latest_epoch for log in logs)
+                self._directories.attempt(
+                    log_dir, partial(log_dir.raise_leader_epoch_floor, highest)
+                )
+            for log in logs:
+                log.leader_epoch_floor = log_dir.leader_epoch_floor
 
     def _read_state(self, scan: LogDirScan) -> _Checkpoints | None:
         """What a directory knows of its logs; None, and it is offline, if its disk refuses."""
@@ -175,6 +195,7 @@ class LogStartup:
         self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
         # The marker goes before anything is changed: a crash from here on needs a recovery.
         self._directories.attempt(log_dir, log_dir.take_clean_marker)
+        self._directories.attempt(log_dir, log_dir.read_leader_epoch_floor)
         return self._directories.attempt(log_dir, partial(_read, log_dir))
 
     def _load(

@@ -17,6 +17,7 @@ from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
+    LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -111,6 +112,13 @@ def _read_meta_properties(file_system: FileSystem, path: str) -> list[Line]:
     ]
 
 
+def _read_leader_epoch_floor(file_system: FileSystem, path: str) -> list[Line]:
+    content = file_system.read_file(path).strip()
+    if not content.isdigit():
+        raise CorruptFileError(path, "it holds no number")
+    return [Line("leader-epoch-floor", {"leaderEpoch": int(content)})]
+
+
 def _read_clean_shutdown(file_system: FileSystem, path: str) -> list[Line]:
     # Only its existence counts; content that cannot be read means no epoch.
     try:
@@ -196,6 +204,7 @@ _READERS: Final[dict[str, Reader]] = {
     PARTITION_METADATA: _read_partition_metadata,
     META_PROPERTIES: _read_meta_properties,
     CLEAN_SHUTDOWN_MARKER: _read_clean_shutdown,
+    LEADER_EPOCH_FLOOR: _read_leader_epoch_floor,
     CATALOG_FILE: _read_catalog_lines,
     CATALOG_COPY: _read_catalog_lines,
 }

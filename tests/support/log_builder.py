@@ -37,6 +37,7 @@ def open_log(
     clean: bool = False,
     recovery_point: int | None = 0,
     log_start: int = 0,
+    leader_epoch_floor: int | None = None,
     now_ms: int = NOW_MS,
 ) -> Log:
     """The log in a folder, which is made if need be; as after a crash unless ``clean``."""
@@ -50,6 +51,7 @@ def open_log(
         clean_shutdown=clean,
         recovery_point=recovery_point,
         log_start_checkpoint=log_start,
+        leader_epoch_floor=leader_epoch_floor,
     )
     _opened.add(log)
     return log

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -326,6 +327,55 @@ def test_damaged_leader_epoch_checkpoint_is_rebuilt_from_the_batches(
     (tmp_path / "log" / "leader-epoch-checkpoint").write_bytes(content)
     log = open_log(tmp_path / "log", SMALL, clean=clean, recovery_point=4)
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0), (3, 2), (8, 3)]
+
+
+def set_epoch(log: Log, offset: int, epoch: int) -> None:
+    """Change the leader epoch of a batch of one record; its checksum stays right."""
+    segment = log.segments.floor(offset)
+    assert segment is not None
+    extent = segment.translate(offset)
+    assert extent is not None
+    path = Path(segment.log.path)
+    content = bytearray(path.read_bytes())
+    struct.pack_into(">i", content, extent.position + 12, epoch)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("offset", [0, 7, 20, 59])
+def test_leader_epoch_that_nobody_can_have_led_in_is_not_believed(
+    tmp_path: Path, offset: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S14: it has no checksum; the epochs that are possible are on disk before they are used."""
+    log = filled(tmp_path / "log")
+    log.flush()
+    set_epoch(log, offset, 1_000_000)
+    log.abandon()
+    log = open_log(tmp_path / "log", SMALL, leader_epoch_floor=0)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0)]
+    assert f"event=leader-epoch-not-believed path={log.directory}" in caplog.text
+
+
+def test_epochs_up_to_the_floor_are_found_in_the_batches(tmp_path: Path) -> None:
+    """REC-11, S5: the file lacks what was begun at the last start."""
+    log = filled(tmp_path / "log", 3)
+    log.flush()
+    append(log, leader_epoch=2)
+    log.abandon()
+    log = open_log(tmp_path / "log", SMALL, leader_epoch_floor=2)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0), (2, 3)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_rebuilt_epochs_leave_out_one_that_falls_back(tmp_path: Path, clean: bool) -> None:
+    """S14, C029."""
+    log = open_log(tmp_path / "log", SMALL)
+    for epoch in (0, 0, 0, 3, 3):
+        append(log, leader_epoch=epoch)
+    set_epoch(log, 1, 77)
+    log.close()
+    (tmp_path / "log" / "leader-epoch-checkpoint").write_bytes(b"")
+    log = open_log(tmp_path / "log", SMALL, clean=clean, recovery_point=5)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0), (3, 3)]
 
 
 def test_epochs_of_a_killed_process_are_found_in_the_batches(tmp_path: Path) -> None:
