@@ -166,9 +166,7 @@ class LogLoader:
         offsets = LogOffsets(
             log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
         )
-        if not options.clean_shutdown:
-            # Else the first append does it: a log that nobody writes to stays as it is on disk.
-            self.segments.active.prepare_for_appends()
+        self.segments.active.prepare_for_appends()
         parts = LogParts(self.segments, offsets, leader_epochs, producers, snapshots)
         return Log(
             self.file_system,
@@ -177,7 +175,6 @@ class LogLoader:
             self.config,
             parts,
             topic_id=options.topic_id,
-            was_closed=options.clean_shutdown,
         )
 
     def split(self, base_offset: int) -> None:

@@ -66,6 +66,9 @@ class PartitionFolders:
             for topic_partition in topic_partitions:
                 path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
                 made.append(self._make(log_dir, path, topic_partition, new))
+                # Else the first segment may be lost and the next one kept, by a disk on which names
+                # have no order, and the log would begin with that one.
+                self._file_system.sync_directory(path)
             self._file_system.sync_directory(log_dir.path)
         except StorageError:
             self.discard(made)
