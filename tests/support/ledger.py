@@ -1,6 +1,6 @@
 """What was written to one log, what of it was promised, and whether a log that is left keeps it."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,9 @@ class Ledger:
         self._records.append(written)
 
     def promise(self, change: int, **facts: Any) -> None:
-        """From this change on a cut leaves these; ``durable`` and ``log_start`` only rise."""
+        """From this change on a cut leaves these; its offsets only rise."""
         before = self._promises[-1][1]
-        for name in ("durable", "log_start"):
+        for name in ("durable", "log_start", "asked_start"):
             if name in facts:
                 facts[name] = max(facts[name], before.get(name, 0))
         self._promises.append((change, {**before, **facts}))
@@ -56,7 +56,7 @@ class Ledger:
     def highest_start(self, change: int) -> int:
         """The highest log start that a cut at a change may leave."""
         starts = self._starts
-        index = bisect_left(starts, change, key=lambda each: each[0])
+        index = bisect_right(starts, change, key=lambda each: each[0])
         return starts[min(index, len(starts) - 1)][1] if starts else 0
 
     # ---- what a log should hold
@@ -117,7 +117,8 @@ class Ledger:
         start, end, durable = offsets.log_start, offsets.log_end, facts["durable"]
         assert end >= durable, f"log end {end}, durable up to {durable}"
         assert end <= len(self._records), f"log end {end}, written up to {len(self._records)}"
-        low, high = facts["log_start"], self.highest_start(change)
+        low = facts["log_start"]
+        high = max(self.highest_start(change), facts.get("asked_start", 0))
         assert low <= start <= high, f"log start {start}, promised {low}, reached {high}"
         if not may_have_holes:
             last_stable = self.last_stable(start, end)

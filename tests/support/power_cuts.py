@@ -84,7 +84,7 @@ class CutLife:
             self._check_lives_on(after, number)
         except Exception as error:
             raise PowerCutError(
-                f"life {self._seed}, cut after {number} changes, {keep}: "
+                f"life {self._seed}, cut after {number} changes, {_say(keep)}: "
                 f"{type(error).__name__}: {error}"
             ) from error
         finally:
@@ -141,6 +141,13 @@ class CutLife:
         self._recovered(root, number)
         left = [path.name for path in root.rglob("*") if path.suffix in _PASSING_SUFFIXES]
         assert not left, left
+
+
+def _say(keep: Keep | Cut) -> str:
+    if isinstance(keep, Keep):
+        return f"{keep.value} kept"
+    order = "in order" if keep.names_in_order else "in any order"
+    return f"sectors of {keep.sector_bytes} bytes, names {order}"
 
 
 def content_of(folder: Path) -> dict[str, bytes | None]:

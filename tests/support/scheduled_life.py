@@ -296,6 +296,7 @@ class ScheduledLife:
     async def _delete_records(self) -> None:
         offsets = self._partition.log.offsets
         offset = self._chance.randint(offsets.log_start, offsets.high_watermark)
+        self._promise(asked_start=offset)
         result = await self.parts.delete_records("t", 0, offset)
         if not result.error:
             self._promise(log_start=offset)

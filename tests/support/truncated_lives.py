@@ -74,9 +74,9 @@ class TruncatedLife:
         elif step == "checkpoint":
             logs.checkpoint()
         else:
-            self._truncate(log)
+            self._truncate(logs, log)
 
-    def _truncate(self, log: Log) -> None:
+    def _truncate(self, logs: ManagedLogs, log: Log) -> None:
         offset = self._chance.randint(0, log.offsets.log_end)
         while self._last is not None and self._last.offset >= offset:
             self._last = self._last.before
@@ -84,7 +84,10 @@ class TruncatedLife:
         while kept is not None and kept.offset >= offset:
             kept = kept.before
         self._durable.append((len(self._calls.changes), kept))
-        log.truncate_to(offset, NOW_MS)
+        truncation = log.begin_truncation(offset, NOW_MS)
+        logs.checkpoint()
+        truncation.run()
+        log.finish_truncation(truncation)
 
     def check(self) -> None:
         """Cut the power here and there, and see what is left.
