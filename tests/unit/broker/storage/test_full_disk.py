@@ -59,6 +59,7 @@ def dirty_log(folder: Path, disk: FaultyFileSystem) -> Log:
         for key in keys:
             append(log, keys=[key])
         log.roll(NOW_MS)
+    log.flush()
     return log
 
 
