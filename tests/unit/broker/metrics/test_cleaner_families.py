@@ -37,6 +37,7 @@ def test_overdue_or_uncleanable_log_is_not_seen(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     append(log)
     log.roll(NOW_MS)
+    log.flush()  # what is not on disk is left alone
     figures = Figures()
     found = values(figures, [log])
     assert found[("kafka_log_logcleaner_max_compaction_delay_secs",)] == 5
