@@ -400,9 +400,13 @@ class LogHousekeeping:
 
     def _log_starts_in(self, log_dir: LogDir) -> Offsets:
         starts: dict[TopicPartition, int] = {}
+        wanted = self._wanted_starts
         for log in self._logs_in(log_dir):
-            start = max(log.offsets.log_start, *self._wanted_starts.get(log, (0,)))
-            if log.is_start_in_doubt(start):
+            start = log.offsets.log_start
+            if wanted and log in wanted:
+                start = max(start, *wanted[log])
+            # Of most logs it is 0, below which there is nothing: no look at their segments.
+            if start > 0 and log.is_start_in_doubt(start):
                 starts[log.topic_partition] = start
         return starts
 
