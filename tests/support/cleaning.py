@@ -91,6 +91,7 @@ class SealedLog:
             segment_index_bytes=self.config.segment_index_bytes,
             index_interval_bytes=self.config.index_interval_bytes,
             delete_retention_ms=self.config.delete_retention_ms,
+            max_decompressed_bytes=self.config.max_decompressed_message_bytes,
         )
 
     def clean(

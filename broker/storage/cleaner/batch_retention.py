@@ -66,7 +66,11 @@ class BatchRetention:
         header = batch.header
         plan = self._plan
         result = filter_records(
-            self._keys, batch.records_area(), header, plan.now_ms, plan.horizon_ms
+            self._keys,
+            batch.records_area(plan.max_decompressed_bytes),
+            header,
+            plan.now_ms,
+            plan.horizon_ms,
         )
         if result is None:
             raise RecordError(
@@ -98,7 +102,13 @@ class BatchRetention:
         """The 61 bytes that keep a producer's last sequence or the log's end, or nothing."""
         if not self._is_needed(batch.header):
             return b""
-        return batch.view if batch.header.record_count == 0 else rebuild_batch(batch.view, keep=())
+        return (
+            batch.view
+            if batch.header.record_count == 0
+            else rebuild_batch(
+                batch.view, keep=(), max_decompressed_bytes=self._plan.max_decompressed_bytes
+            )
+        )
 
     def _is_needed(self, header: BatchHeader) -> bool:
         if header.next_offset == self._plan.high_watermark:

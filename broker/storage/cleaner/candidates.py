@@ -9,6 +9,7 @@ from typing import NamedTuple
 from seglog.broker.storage.cleaner.plan import CleaningPlan, SourceSegment
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
+from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 from seglog.protocol.types import TopicPartition
 
 
@@ -121,6 +122,8 @@ def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         delete_retention_ms=config.delete_retention_ms,
+        # A topic whose limit was lowered still has to be cleaned.
+        max_decompressed_bytes=max(config.max_decompressed_message_bytes, MAX_DECOMPRESSED_BYTES),
         compression_levels={
             "gzip": config.compression_gzip_level,
             "lz4": config.compression_lz4_level,

@@ -24,7 +24,7 @@ def build_key_map(
     # With nothing dirty the pass still goes over the clean part: tombstones may be due (KEEP-11).
     keys.latest_offset = plan.first_dirty_offset - 1
     walk = PassWalk(ChunkReader(buffer_bytes, account), plan.log_start, plan.aborted)
-    visitor = _KeyMapping(keys, plan.first_dirty_offset, statistics)
+    visitor = _KeyMapping(keys, plan, statistics)
     for segment in plan.dirty_segments:
         if not walk.visit(segment, visitor):
             statistics.end_offset = keys.latest_offset + 1
@@ -39,10 +39,11 @@ class _KeyMapping:
     """Takes the keys of what was committed into the map."""
 
     def __init__(
-        self, keys: SkimpyOffsetMap, start_offset: int, statistics: CleaningStatistics
+        self, keys: SkimpyOffsetMap, plan: CleaningPlan, statistics: CleaningStatistics
     ) -> None:
         self._keys = keys
-        self._start_offset = start_offset
+        self._start_offset = plan.first_dirty_offset
+        self._max_decompressed_bytes = plan.max_decompressed_bytes
         self._statistics = statistics
 
     def plain(self, view: memoryview, position: int) -> tuple[int, int]:
@@ -50,7 +51,8 @@ class _KeyMapping:
 
     def data(self, batch: RecordBatch, *, is_aborted: bool) -> int:
         if not is_aborted and batch.header.record_count:
-            return map_records(self._keys, batch.records_area(), batch.header, self._start_offset)
+            area = batch.records_area(self._max_decompressed_bytes)
+            return map_records(self._keys, area, batch.header, self._start_offset)
         self._pass_over(batch)
         return WalkStop.END
 

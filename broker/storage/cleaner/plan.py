@@ -7,6 +7,7 @@ from typing import NamedTuple
 from seglog.broker.storage.log_file import LogFile
 from seglog.broker.storage.producer_entry import LastProducerRecord
 from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 from seglog.protocol.types import INT64_MAX, TopicPartition
 
 
@@ -41,6 +42,7 @@ class CleaningPlan:
         aborted: the aborted transactions that overlap the segments, in order of their first offset.
         last_records: the newest trace of each active producer (KEEP-9).
         now_ms: the time of the pass; tombstones are judged by it.
+        max_decompressed_bytes: what the records of one batch may inflate to.
         truncations: of the log when the plan was made.
     """
 
@@ -58,6 +60,7 @@ class CleaningPlan:
     index_interval_bytes: int
     delete_retention_ms: int
     compression_levels: Mapping[str, int] = field(default_factory=dict)
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     truncations: int = 0
 
     @property

@@ -1,6 +1,7 @@
 """Both passes over real files: what stays of a log, byte by byte."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from seglog.broker.storage.producer_entry import LastProducerRecord
 from seglog.broker.storage.transaction_index import AbortedTransaction
 from seglog.config.log_config import LogConfig
 from seglog.protocol.compression import Codec
+from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.types import TimestampType
@@ -99,6 +101,23 @@ def test_a_batch_changes_its_codec_or_its_records(log: SealedLog, codec: Codec) 
         (number, NOW_MS + number, b"key-%d" % number, (("h", b"x"), ("h", None)))
         for number in range(1, 19)
     ]
+
+
+@pytest.mark.parametrize("is_rebuilt", [True, False])
+def test_a_topic_may_inflate_more_than_the_default(tmp_path: Path, is_rebuilt: bool) -> None:
+    """Batches that ``max.decompressed.message.bytes`` let in are cleaned by the same bound."""
+    size = MAX_DECOMPRESSED_BYTES + 1_000_000
+    config = replace(CONFIG, max_decompressed_message_bytes=2 * MAX_DECOMPRESSED_BYTES)
+    sealed = SealedLog(tmp_path, config)
+    records = [(NOW_MS, b"large", bytes(size), ()), (NOW_MS, b"small", b"kept", ())]
+    newer = b"small" if is_rebuilt else b"other"
+    sealed.add_segment(
+        [build_batch(records, codec=Codec.ZSTD), one(2, newer, b"newer")],
+        0,
+    )
+    sealed.clean()
+    assert [batch.header.record_count for batch in sealed.batches()] == [2 - is_rebuilt, 1]
+    sealed.close()
 
 
 def test_the_brokers_stamp_is_lost_when_a_batch_is_rebuilt(log: SealedLog) -> None:
