@@ -170,7 +170,29 @@ class LogStartup:
             self._keep_reserve(log_dir)
         loaded = run_parallel(jobs)
         self._raise_leader_epochs(loaded)
+        for scan, checkpoints in read:
+            if checkpoints is not None and scan.log_dir.is_online:
+                self._lower_recovery_points(scan.log_dir, checkpoints, loaded)
         return [*loaded, *unreachable]
+
+    def _lower_recovery_points(
+        self, log_dir: LogDir, checkpoints: _Checkpoints, loaded: Sequence[LoadedFolder]
+    ) -> None:
+        """Put recovery points on disk that lie above the end of a log, before anybody appends.
+
+        What is appended below the old one would count as synced after the next crash.
+        """
+        known = checkpoints.recovery_points
+        lowered = {
+            each.topic_partition: each.log.offsets.recovery_point
+            for each in loaded
+            if each.log_dir is log_dir
+            and each.log is not None
+            and each.log.offsets.recovery_point < known.get(each.topic_partition, 0)
+        }
+        write = log_dir.recovery_points.job({**known, **lowered})
+        if lowered and write is not None:
+            self._directories.attempt(log_dir, write)
 
     def _raise_leader_epochs(self, loaded: Sequence[LoadedFolder]) -> None:
         """Begin an epoch in directories that were not stopped cleanly, before anybody appends.
