@@ -39,6 +39,7 @@ from seglog.broker.storage.parallel import RunParallel
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.broker.version import VERSION
 from seglog.config import BrokerConfig
+from seglog.protocol.records import kernel
 
 logger = logging.getLogger(__name__)
 
@@ -339,6 +340,8 @@ class Broker:
 
 def _warn_of_settings(config: BrokerConfig) -> None:
     """Say of what was set that it means nothing, or that nobody can have meant it."""
+    if kernel.SLOW_BECAUSE:
+        logger.warning('event=kernels-missing reason="%s"', kernel.SLOW_BECAUSE)
     without_effect = config.given_without_effect()
     if without_effect:
         logger.warning("event=config-without-effect keys=%s", ",".join(without_effect))

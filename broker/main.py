@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -20,6 +20,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "verify": "seglog.broker.tools.verify:verify",
 }
 
+_INTERRUPTED: Final = 130
 _STANDARD_STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
@@ -40,6 +41,23 @@ class _LazyGroup(click.Group):
         command = getattr(module, attribute)
         assert isinstance(command, click.Command), place
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C and a reader that goes away (``| head``) are no failures of it.
+
+        Click would end with 1 in both cases, which a check of files says of a fault that it found.
+        """
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # What is left in the buffer would be written once more at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

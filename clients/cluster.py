@@ -20,8 +20,10 @@ from seglog.clients.errors import (
     BrokerUnreachableError,
     ClientClosedError,
     ClientError,
+    ConfigurationError,
     MetadataTimeoutError,
     UnknownTopicOrPartitionError,
+    address_text,
     broker_error,
 )
 from seglog.clients.retry import Backoff, LimitedLogger, answered_in_time
@@ -54,6 +56,12 @@ class Cluster:
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], config: ClientConfig) -> None:
+        if isinstance(bootstrap_servers, Mapping):
+            # Its keys would be looked up as hosts: other clients take such a mapping.
+            raise ConfigurationError(
+                "bootstrap_servers is a mapping: expected host:port, or several of them; what else "
+                "there is to say are keyword arguments, such as request_timeout_ms=5000"
+            )
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
         self.config = config
         self.topics: Mapping[str, KnownTopic] = MappingProxyType({})
@@ -69,6 +77,8 @@ class Cluster:
         """Why the client cannot go on, if that is so."""
         self._bootstrap = parse_addresses(servers)
         self._brokers: dict[int, Address] = {}
+        self._informant: Address | None = None
+        """The bootstrap server that was the last one to say where brokers are."""
         self._slots: dict[Address, ConnectionSlot] = {}
         self._gate = ConnectionGate()
         self._watched: set[str] = set()
@@ -200,9 +210,16 @@ class Cluster:
                 return await slot.get()
         except TimeoutError as error:
             reason = slot.last_failure or "no connection yet"
-            raise BrokerUnreachableError(
-                *slot.address, f"{reason} (waited {timeout_s:.3g} s)"
-            ) from error
+            raise self._unreachable(slot, f"{reason} (waited {timeout_s:.3g} s)") from error
+        except BrokerUnreachableError as error:
+            raise self._unreachable(slot, error.reason) from error
+
+    def _unreachable(self, slot: ConnectionSlot, reason: str) -> BrokerUnreachableError:
+        """The error, which says where an address comes from that nobody has typed."""
+        if self._informant is not None and slot.address not in self._bootstrap:
+            source = address_text(*self._informant)
+            reason += f" (the address is what {source} says of itself: advertised.listeners)"
+        return BrokerUnreachableError(*slot.address, reason)
 
     async def _ask_anyone(self, request: Any, timeout_s: float) -> Any:
         addresses = dict.fromkeys([*self._brokers.values(), *self._bootstrap])
@@ -216,6 +233,8 @@ class Cluster:
             share_s = (deadline_s - loop.time()) / left
             try:
                 connection = await self._connect(slot, max(0.001, share_s))
+                if slot.address in self._bootstrap:
+                    self._informant = slot.address
                 break
             except BrokerUnreachableError:
                 if left == 1:

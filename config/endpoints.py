@@ -1,5 +1,6 @@
 """Listeners: ``NAME://host:port``, and which security protocol a listener's name stands for."""
 
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from seglog.config.values import INT32_MAX, parse_integer, parse_list
@@ -53,12 +54,24 @@ def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     if not endpoints:
         raise ValueError("it is empty")
     names = [endpoint.listener_name for endpoint in endpoints]
-    ports = [endpoint.port for endpoint in endpoints if endpoint.port]
     if len(set(names)) != len(names):
         raise ValueError("two listeners have the same name")
-    if len(set(ports)) != len(ports):
-        raise ValueError("two listeners have the same port")
+    for one, other in combinations(endpoints, 2):
+        if one.port and one.port == other.port and not are_families_apart(one, other):
+            raise ValueError("two listeners have the same port")
     return endpoints
+
+
+def are_families_apart(one: Endpoint, other: Endpoint) -> bool:
+    """Whether one is an IPv4 address and the other an IPv6 one: they may share a port (KIP-797)."""
+    return {_address_version(one.host), _address_version(other.host)} == {4, 6}
+
+
+def _address_version(host: str) -> int | None:
+    """4 or 6 for an address, None for a name and for all interfaces."""
+    if ":" in host:
+        return 6
+    return 4 if host and not host.strip("0123456789.") else None
 
 
 def parse_advertised_endpoints(text: str) -> tuple[Endpoint, ...]:

@@ -29,6 +29,7 @@ SEGLOG_PREFIX: Final = "SEGLOG_"
 _VARIABLE: Final = "environment variable "
 _CLUSTER_ID_VARIABLE: Final = "CLUSTER_ID"
 # Variables with these prefixes that are no configuration: switches, and those of Kafka's scripts.
+_SERVICE_HOST: Final = "_SERVICE_HOST"
 _SEGLOG_SWITCHES: Final = frozenset(
     {"SEGLOG_PURE_PYTHON", "SEGLOG_VERIFY", "SEGLOG_CONFIG", "SEGLOG_BOOTSTRAP_SERVER"}
 )
@@ -190,12 +191,29 @@ def _from_environment(environ: Mapping[str, str], prefix: str) -> Iterable[_Give
     if prefix == SEGLOG_PREFIX and _CLUSTER_ID_VARIABLE in environ:
         place = f"{_VARIABLE}{_CLUSTER_ID_VARIABLE}"
         yield _Given("cluster.id", environ[_CLUSTER_ID_VARIABLE], place)
+    links = _service_links(environ, prefix)
     for variable in sorted(environ):
         if not variable.startswith(prefix) or _is_no_setting(variable, prefix):
+            continue
+        if variable.startswith(links):
             continue
         key = _key_of_variable(variable.removeprefix(prefix))
         if prefix == SEGLOG_PREFIX or not _is_for_others(key):
             yield _Given(key, environ[variable], f"{_VARIABLE}{variable}")
+
+
+def _service_links(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
+    """How the variables begin that Kubernetes gives for services called ``seglog-...``.
+
+    The service ``seglog-ui`` makes SEGLOG_UI_SERVICE_HOST, SEGLOG_UI_SERVICE_PORT_HTTP,
+    SEGLOG_UI_PORT, SEGLOG_UI_PORT_80_TCP_ADDR and more in every pod of its namespace.
+    """
+    names = [
+        variable.removesuffix(_SERVICE_HOST)
+        for variable in environ
+        if variable.startswith(prefix) and variable.endswith(_SERVICE_HOST)
+    ]
+    return tuple(f"{name}_{rest}" for name in names for rest in ("SERVICE_", "PORT"))
 
 
 def _is_for_others(key: str) -> bool:

@@ -50,12 +50,12 @@ class BoundEndpoint:
         OSError: the address is in use or not ours.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, only_ipv6: bool = False) -> None:
         self.endpoint = endpoint
         self.port = endpoint.port
         self.sockets: list[socket.socket] = []
         try:
-            for address in _addresses_of(endpoint.host, endpoint.port):
+            for address in addresses_of(endpoint.host, endpoint.port, only_ipv6=only_ipv6):
                 self._bind(*address)
         except OSError:
             self.close()
@@ -268,9 +268,14 @@ class Listener:
                 connection.release_idle_memory()
 
 
-def _addresses_of(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
-    """The addresses to bind for an endpoint; an empty host is every interface, both families."""
-    if not host:
+def addresses_of(
+    host: str, port: int, *, only_ipv6: bool = False
+) -> list[tuple[int, tuple[str, int]]]:
+    """The addresses to bind for an endpoint; an empty host is every interface, both families.
+
+    So is ``::``, unless ``only_ipv6`` leaves IPv4 to somebody else.
+    """
+    if not host or (host == "::" and not only_ipv6):
         families = [(int(socket.AF_INET), ("0.0.0.0", port))]  # noqa: S104 - that is what it means
         if socket.has_dualstack_ipv6():
             families.append((int(socket.AF_INET6), ("::", port)))

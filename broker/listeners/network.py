@@ -21,6 +21,7 @@ from seglog.broker.metrics.loop_load import BusyTimes
 from seglog.broker.metrics.requests import RequestMetrics
 from seglog.broker.runtime.traffic import Traffic
 from seglog.config import BrokerConfig, Endpoint, HostPort
+from seglog.config.endpoints import are_families_apart
 from seglog.protocol.api import ApiKey
 from seglog.protocol.native import NativeServer
 
@@ -70,7 +71,9 @@ def bind_endpoints(config: BrokerConfig) -> list[BoundEndpoint]:
     bound: list[BoundEndpoint] = []
     for endpoint in config.listeners:
         try:
-            bound.append(BoundEndpoint(endpoint))
+            # ``[::]`` takes IPv4 as well, as on Linux for Kafka, but where another listener does.
+            is_shared = any(are_families_apart(endpoint, other) for other in config.listeners)
+            bound.append(BoundEndpoint(endpoint, only_ipv6=is_shared))
         except OSError as error:
             for each in bound:
                 each.close()

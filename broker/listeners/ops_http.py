@@ -62,8 +62,10 @@ class OpsHttp:
         Raises:
             OSError: the address is in use or not ours.
         """
+        # Every interface is every family, as for the other listeners.
+        host = None if self._address.host in ("", "::") else self._address.host
         self._server = await asyncio.start_server(
-            self._serve, self._address.host or None, self._address.port, limit=REQUEST_BYTES_MAX
+            self._serve, host, self._address.port, limit=REQUEST_BYTES_MAX
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -19,8 +19,8 @@ _STATE_METRICS = {
     "Dead": f"{_PREFIX}_numgroupsdead",
 }
 
-EndOffset = Callable[[str, int], int | None]
-"""The high watermark of a partition, None if it cannot be served."""
+BoundsOf = Callable[[str, int], tuple[int, int] | None]
+"""Log start and high watermark of a partition, None if it cannot be served."""
 
 
 def coordination_source(
@@ -28,25 +28,28 @@ def coordination_source(
 ) -> Callable[[], list[Family]]:
     """What ``/metrics`` asks for groups and producer ids."""
 
-    def end_offset(topic: str, number: int) -> int | None:
+    def bounds(topic: str, number: int) -> tuple[int, int] | None:
         partition = services.partitions.find(topic, number)
-        return None if partition is None else partition.log.offsets.high_watermark
+        if partition is None:
+            return None
+        offsets = partition.log.offsets
+        return offsets.log_start, offsets.high_watermark
 
     def read() -> list[Family]:
         per_group = services.config.metrics_per_partition
-        return coordination_families(coordination, end_offset, per_group=per_group)
+        return coordination_families(coordination, bounds, per_group=per_group)
 
     return read
 
 
 def coordination_families(
-    coordination: "Coordination", end_offset: EndOffset, *, per_group: bool
+    coordination: "Coordination", bounds: BoundsOf, *, per_group: bool
 ) -> list[Family]:
     """Everything about groups and producer ids.
 
     Args:
         coordination: of the broker.
-        end_offset: where partitions end, for the lag.
+        bounds: where partitions start and end, for the lag.
         per_group: whether each group has series of its own, one for each of its partitions.
     """
     groups = list(coordination.groups)
@@ -61,7 +64,7 @@ def coordination_families(
             "Producers that partitions remember, each partition counted on its own.",
         ).add(coordination.remembered_producers),
     ]
-    return [*families, *_lag_families(groups, end_offset)] if per_group else families
+    return [*families, *_lag_families(groups, bounds)] if per_group else families
 
 
 def _state_families(groups: "list[Group]") -> list[Family]:
@@ -97,7 +100,7 @@ def _counter_families(counters: "GroupCounters") -> list[Family]:
     ]
 
 
-def _lag_families(groups: "list[Group]", end_offset: EndOffset) -> list[Family]:
+def _lag_families(groups: "list[Group]", bounds: BoundsOf) -> list[Family]:
     place = ("consumergroup", "topic", "partition")
     current = gauge("kafka_consumergroup_current_offset", "Committed offset.", *place)
     lag = gauge("kafka_consumergroup_lag", "Records behind the committed offset.", *place)
@@ -113,9 +116,11 @@ def _lag_families(groups: "list[Group]", end_offset: EndOffset) -> list[Family]:
         for (topic, number), committed in group.offsets.items():
             current.add(committed.offset, name, topic, str(number))
             total, total_lag = sums.get(topic, (0, 0))
-            end = end_offset(topic, number)
-            if end is not None:
-                behind = max(0, end - committed.offset)
+            found = bounds(topic, number)
+            if found is not None:
+                start, end = found
+                # Records that are gone need no reading: a reader goes on at the log start.
+                behind = max(0, end - max(committed.offset, start))
                 lag.add(behind, name, topic, str(number))
                 total_lag += behind
             sums[topic] = (total + committed.offset, total_lag)

@@ -32,6 +32,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_READ_BYTES: Final = 65536
 _NO_DIRECTORY_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 """What file systems without a sync of directories say (SMB, some of FUSE); no failed sync does."""
 
@@ -286,9 +287,11 @@ class OsFileSystem:
 
     def _read_to_end(self, path: str, descriptor: int) -> bytes:
         content = b""
-        while part := self._calls.read(path, descriptor, 65536, len(content)):
+        while True:
+            part = self._calls.read(path, descriptor, _READ_BYTES, len(content))
             content += part
-        return content
+            if len(part) < _READ_BYTES:
+                return content  # a file gives less than it is asked for at its end alone
 
     def exists(self, path: str) -> bool:
         try:

@@ -64,6 +64,7 @@ class Log:
         parts: LogParts,
         *,
         topic_id: bytes | None = None,
+        was_closed: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
         self.directory = directory
@@ -87,6 +88,8 @@ class Log:
             file_system, directory, str(topic_partition), config, parts, self._reader, self._flusher
         )
         self._reported_future: LogSegment | None = None
+        self._closed_end = parts.offsets.log_end if was_closed else None
+        self._closed_active = parts.segments.active
         self._truncator = LogTruncator(
             file_system, str(topic_partition), parts, self._flusher, self._reader, self._writer
         )
@@ -447,6 +450,16 @@ class Log:
         for segment in self.segments:
             segment.files.moved(directory)
 
+    @property
+    def is_as_it_was_closed(self) -> bool:
+        """Whether the disk has all that a start without recovery needs: nothing was written."""
+        return (
+            self._closed_end == self.offsets.log_end == self.offsets.recovery_point
+            and self._closed_active is self.segments.active
+            and self.truncations == 0
+            and not self.leader_epochs.has_unwritten_changes
+        )
+
     def close(self) -> None:
         """Write everything that a start without recovery needs, and let the files go (FLUSH-6).
 
@@ -456,6 +469,8 @@ class Log:
             StorageError: something is not on disk; the next start has to recover.
         """
         try:
+            if self.is_as_it_was_closed:
+                return
             self._writer.write_snapshot()
             self.segments.active.on_become_inactive()
             self._flusher.flush_for_close(self.directory)

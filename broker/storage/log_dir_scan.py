@@ -1,13 +1,13 @@
 """Looking through a data directory at the start: which folders are partitions."""
 
 import logging
-import os.path
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from seglog.broker.storage.catalog_file import CATALOG_COPY, CATALOG_FILE
-from seglog.broker.storage.errors import InvalidDirectoryNameError, StorageError
+from seglog.broker.storage.errors import InvalidDirectoryNameError, StorageError, error_from_os
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
@@ -139,13 +139,12 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
         FileError: the directory cannot be read.
     """
     scan = LogDirScan(log_dir)
+    folders = _folders_in(log_dir.path)
     for name in file_system.list_directory(log_dir.path):
+        is_broken_link = folders.get(name)
+        if name in SKIPPED_DIRECTORIES or is_broken_link is None:
+            continue
         path = f"{log_dir.path}/{name}"
-        if name in SKIPPED_DIRECTORIES:
-            continue
-        is_broken_link = os.path.islink(path) and not os.path.exists(path)
-        if not os.path.isdir(path) and not is_broken_link:
-            continue
         try:
             found = parse_partition_directory(name)
         except InvalidDirectoryNameError as error:
@@ -163,6 +162,21 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
         else:
             logger.info("event=folder-skipped folder=%s reason=%s", path, found.state.name.lower())
     return scan
+
+
+def _folders_in(path: str) -> dict[str, bool]:
+    """The folders in a directory, each with whether it is a link to nowhere."""
+    folders: dict[str, bool] = {}
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders[entry.name] = False
+                elif entry.is_symlink() and not os.path.exists(entry.path):
+                    folders[entry.name] = True
+    except OSError as error:
+        raise error_from_os("list", path, error) from error
+    return folders
 
 
 def check_no_duplicates(

@@ -166,7 +166,9 @@ class LogLoader:
         offsets = LogOffsets(
             log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
         )
-        self.segments.active.prepare_for_appends()
+        if not options.clean_shutdown:
+            # Else the first append does it: a log that nobody writes to stays as it is on disk.
+            self.segments.active.prepare_for_appends()
         parts = LogParts(self.segments, offsets, leader_epochs, producers, snapshots)
         return Log(
             self.file_system,
@@ -175,6 +177,7 @@ class LogLoader:
             self.config,
             parts,
             topic_id=options.topic_id,
+            was_closed=options.clean_shutdown,
         )
 
     def split(self, base_offset: int) -> None:

@@ -228,6 +228,9 @@ class LogWriter:
             and not segment.is_index_full
         ):
             return False
+        if bounds is None:
+            # After a clean start its indexes are as they were sealed, without a slot to spare.
+            segment.prepare_for_appends()
         reason = should_roll(
             segment,
             self.config,

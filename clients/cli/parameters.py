@@ -27,6 +27,9 @@ _SPECIAL_TIMES: Final[dict[str, Literal["earliest", "latest", "max_timestamp"]]]
     "-3": "max_timestamp",
 }
 _DIGITS_MAX: Final = 19
+_SECONDS_MIN: Final = 10**8
+_SECONDS_END: Final = 10**11
+"""Numbers between these are times of nobody's records in milliseconds; in seconds, of all."""
 _HEX_DIGITS: Final = 2
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
@@ -111,6 +114,12 @@ def _milliseconds(text: str, *, bare_number: bool) -> int:
         moment = parse_moment(text, time.time_ns() // 1_000_000, bare_number=bare_number)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    digits = text.removeprefix("@")
+    if digits.isdecimal() and _SECONDS_MIN <= moment.timestamp_ms < _SECONDS_END:
+        print_message(
+            f"{text} is taken as milliseconds, which is in 1970 to 1973; if it means seconds, "
+            f"write {text}000"
+        )
     if moment.assumed_zone:
         print_message(f"{text} has no time zone and is taken as UTC")
     return moment.timestamp_ms

@@ -13,6 +13,7 @@ from seglog.clients.consumer.starts import Start, Subscription, TopicsLike, pars
 from seglog.clients.consumer.state import Chunk
 from seglog.clients.consumer.stream import RecordStream
 from seglog.clients.errors import ClientClosedError, ConfigurationError
+from seglog.protocol.records.kernel import warn_if_slow
 from seglog.protocol.records.record import Record
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class ConsumerCore:
         listener: "RebalanceListener | None" = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        warn_if_slow()
         self.config = make_config(ConsumerConfig, options)
         self.cluster = Cluster(bootstrap_servers, self.config)
         self.stream = RecordStream(

@@ -228,12 +228,16 @@ class GroupAdmin:
         counts = await self._partition_counts(partition.topic for partition in partitions)
         # A member has its partitions for a while after they were deleted.
         existing = [each for each in partitions if each.partition < counts[each.topic]]
+        starts = await offsets_at(self._finder, existing, "earliest", self._timeout_s)
         ends = await offsets_at(self._finder, existing, "latest", self._timeout_s)
         lags: dict[TopicPartition, GroupLag] = {}
         for partition in partitions:
             each, end = committed.get(partition), ends.get(partition)
             offset = None if each is None else each.offset
-            lag = None if offset is None or end is None else max(0, end - offset)
+            lag = None
+            if offset is not None and end is not None:
+                # Records that are gone need no reading: a reader goes on at the log start.
+                lag = max(0, end - max(offset, starts.get(partition) or 0))
             lags[partition] = GroupLag(offset, end, lag, readers.get(partition))
         return lags
 

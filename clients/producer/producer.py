@@ -27,6 +27,7 @@ from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
 from seglog.clients.producer.sender import Sender
 from seglog.clients.producer.transactional_steps import TransactionalSteps
+from seglog.protocol.records.kernel import warn_if_slow
 from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class AsyncProducer(TransactionalSteps):
     def __init__(
         self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]
     ) -> None:
+        warn_if_slow()
         self.config = make_config(ProducerConfig, options)
         self.cluster = Cluster(bootstrap_servers, self.config)
         self.accumulator = RecordAccumulator(

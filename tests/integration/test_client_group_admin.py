@@ -164,6 +164,8 @@ def test_the_lag_of_a_group_is_told_by_partition(broker, admin, topic):
         p1: (100, 100, 0),
     }
     assert lags[p0].member is None
+    admin.delete_records({p0: 90})
+    assert admin.group_lag("lag")[p0][:3] == (40, 100, 10), "what is gone is not behind"
     with member(broker, topic, "lag", client_id="reader") as consumer:
         settle(consumer)
         lags = eventually(lambda: admin.group_lag("lag"), until=lambda found: len(found) == 3)

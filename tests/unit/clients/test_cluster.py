@@ -6,7 +6,12 @@ import socket
 
 import pytest
 
-from seglog.clients import BrokerUnreachableError, ClientClosedError, UnknownTopicOrPartitionError
+from seglog.clients import (
+    BrokerUnreachableError,
+    ClientClosedError,
+    ConfigurationError,
+    UnknownTopicOrPartitionError,
+)
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ClientConfig
 from seglog.clients.errors import BrokerConnectionError, BrokerError, InvalidTopicError
@@ -166,3 +171,32 @@ async def test_a_closed_client_answers_nothing(broker):
     ):
         with pytest.raises(ClientClosedError):
             await work
+
+
+async def test_an_address_that_nobody_has_typed_is_told_with_its_source(broker):
+    """U51: the advertised address alone says nothing to who named another one."""
+    metadata = broker.metadata
+
+    def elsewhere(*arguments):
+        response = metadata(*arguments)
+        response.brokers = [BrokerMetadata(0, "127.0.0.1", 1)]
+        return response
+
+    broker.metadata = elsewhere
+    cluster = Cluster(broker.address, CONFIG)
+    try:
+        await cluster.start()
+        with pytest.raises(BrokerUnreachableError) as caught:
+            await cluster.request(MetadataRequest(topics=[]), 5, 0)
+        assert str(caught.value).startswith("127.0.0.1:1: cannot connect: ")
+        assert str(caught.value).endswith(
+            f" (the address is what {broker.address} says of itself: advertised.listeners)"
+        )
+    finally:
+        await cluster.close()
+
+
+def test_a_mapping_in_the_place_of_addresses_is_refused():
+    """U52: its keys were looked up as hosts."""
+    with pytest.raises(ConfigurationError, match="bootstrap_servers is a mapping"):
+        Cluster({"bootstrap.servers": "127.0.0.1:9092"}, CONFIG)

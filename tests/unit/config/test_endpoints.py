@@ -46,6 +46,11 @@ def test_clients_are_told_an_address_they_cannot_reach(host: str) -> None:
         parse_advertised_endpoints(f"A://{host}:9092")
 
 
+def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
+    assert len(parse_endpoints("A://0.0.0.0:9092,B://[::]:9092")) == 2
+    assert len(parse_endpoints("A://127.0.0.1:9092,B://[::1]:9092")) == 2
+
+
 def test_two_advertised_listeners_behind_one_proxy_are_refused() -> None:
     assert len(parse_advertised_endpoints("A://h:1,B://h:1")) == 2
 

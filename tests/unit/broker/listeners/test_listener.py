@@ -11,6 +11,7 @@ import pytest
 from seglog.broker.listeners import listener as listener_module
 from seglog.broker.listeners.connection_limits import KEPT_FOR_FILES, ConnectionLimits
 from seglog.broker.listeners.listener import BoundEndpoint, set_buffers
+from seglog.broker.listeners.network import bind_endpoints
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.config import Endpoint, load_broker_config
 from seglog.protocol import api
@@ -151,6 +152,25 @@ def test_listener_on_all_interfaces_misses_one() -> None:
     bound = BoundEndpoint(Endpoint("X", "", 0))
     assert {each.getsockname()[1] for each in bound.sockets} == {bound.port}
     bound.close()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+def test_every_ipv6_interface_means_ipv4_too_unless_another_listener_has_it() -> None:
+    """``[::]`` takes both for Kafka on Linux; beside ``0.0.0.0`` on one port each has its own."""
+    both = BoundEndpoint(Endpoint("X", "::", 0))
+    assert [each.family for each in both.sockets] == [socket.AF_INET, socket.AF_INET6]
+    both.close()
+    settings = [
+        f"listeners=A://0.0.0.0:{both.port},B://[::]:{both.port}",
+        "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT",
+        "advertised.listeners=A://127.0.0.1:1,B://[::1]:1",
+    ]
+    config = load_broker_config(None, {}, settings)
+    bound = bind_endpoints(config)
+    families = [[each.family for each in one.sockets] for one in bound]
+    assert families == [[socket.AF_INET], [socket.AF_INET6]]
+    for one in bound:
+        one.close()
 
 
 def test_log_is_flooded() -> None:

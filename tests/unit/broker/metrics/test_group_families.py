@@ -28,6 +28,9 @@ async def test_the_lag_of_a_group_is_wrong(tmp_path: Path) -> None:
     prefix = "kafka_coordinator_group_groupmetadatamanager"
     assert found[f"{prefix}_numgroups"] == found[f"{prefix}_numgroupsstable"] == {(): 1}
     assert found[f"{prefix}_numoffsets"] == {(): 2}
+    broker.parts.log("t", 0).delete_records_before(10)
+    found = series(coordination_source(broker.coordination, broker.parts.services)())
+    assert found["kafka_consumergroup_lag"]["g", "t", "0"] == 0, "what is gone is not behind"
     await broker.leave(joined.member_id)
     await broker.parts.delete_topic("t")
     found = series(coordination_source(broker.coordination, broker.parts.services)())

@@ -18,6 +18,7 @@ from seglog.broker.storage.log import Log
 from seglog.config import BrokerConfig, ConfigError
 from seglog.protocol.types import TopicPartition
 from support.failing_disk import FailingDisk
+from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import NOW_MS, append_many, names_in, offsets_of, read_all
 from support.managed_logs import ManagedLogs
 
@@ -581,3 +582,34 @@ def test_settings_made_at_run_time_are_forgotten(tmp_path: Path) -> None:
     assert config.log_segment_bytes == 99
     assert not errors
     broker.stop()
+
+
+def test_a_stop_touches_no_partition_that_nobody_wrote_to(tmp_path: Path) -> None:
+    """S10: nothing is opened, written or synced for it, neither at the start nor at the stop."""
+    broker = ManagedLogs(tmp_path)
+    for log in broker.create_topic("t", 20, {"segment.bytes": "300"}):
+        for _ in range(3):
+            append_many(log, 1)
+    broker.stop()
+    disk = FaultyFileSystem()
+    broker = ManagedLogs(tmp_path, file_system=disk)
+    written = broker.log("t", 3)
+    append_many(written, 1)
+    disk.calls.counts.clear()
+    broker.stop()
+    synced = disk.calls.counts["sync"]
+    assert disk.calls.counts["write"] < 12
+    assert synced < 12
+    for _ in range(2):
+        disk.calls.counts.clear()
+        broker = ManagedLogs(tmp_path, file_system=disk)
+        assert len(read_all(broker.log("t", 3))) == 4
+        assert len(read_all(broker.log("t", 4))) == 3
+        broker.stop()
+        assert disk.calls.total < 20, disk.calls.counts
+    broker = ManagedLogs(tmp_path)
+    log = broker.log("t", 5)
+    for number in range(5):
+        append_many(log, 1)
+        assert log.offsets.log_end == 4 + number
+    broker.kill()

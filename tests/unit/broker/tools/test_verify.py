@@ -1,6 +1,8 @@
 """``seglogd verify``: a folder that is whole, and one damage after the other."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,3 +240,28 @@ def test_a_folder_that_is_not_there_ends_in_a_traceback(tmp_path: Path) -> None:
     result = run(tmp_path / "nothing")
     assert result.exit_code == 2
     assert "does not exist" in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_fault_of_the_files(tmp_path: Path) -> None:
+    """U52: ``seglogd verify DIR | head`` ended with 1, as for a damaged file."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "seglog.broker", "verify", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process:
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_ctrl_c_is_no_fault_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U52: it ended with 1; 130 says what has happened."""
+
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seglog.broker.tools.verify._check", interrupted)
+    assert CliRunner().invoke(main, ["verify", str(tmp_path)]).exit_code == 130

@@ -95,3 +95,22 @@ def test_a_setting_with_an_equals_sign_is_cut() -> None:
 def test_the_last_of_two_settings_of_one_key_wins_in_silence() -> None:
     with pytest.raises(click.UsageError, match="a is given twice"):
         parameters.as_mapping([("a", "1"), ("a", "2")], "--config")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("1700000000", True),
+        ("@1700000000", True),
+        ("1700000000000", False),
+        ("0", False),
+        ("5000", False),
+        ("1972-01-01T00:00Z", False),
+    ],
+)
+def test_seconds_in_the_place_of_milliseconds_are_told(
+    text: str, is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U52: records of today went to January 1970 without a word."""
+    parameters.instant(text)
+    assert (f"write {text}000" in capsys.readouterr().err) is is_told

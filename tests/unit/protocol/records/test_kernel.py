@@ -52,6 +52,30 @@ def test_the_package_needs_a_compiler() -> None:
     assert run(HIDE_THE_COMPILED_KERNEL + USE_THE_PACKAGE, SEGLOG_PURE_PYTHON="") == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("producer", "from seglog.clients import AsyncProducer as Client"),
+        ("consumer", "from seglog.clients import AsyncConsumer as Client"),
+    ],
+)
+def test_a_client_without_the_compiled_kernel_says_so_once(kind: str, make: str) -> None:
+    """U24: a checkout that was imported by mistake was 16 times slower, silently."""
+    script = f"""
+import warnings
+{make}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("default")
+    for _ in range(3):
+        Client("127.0.0.1:1")
+print(len(caught), *(str(each.message).split("(")[0] for each in caught))
+"""
+    expected = ["1", "the", "compiled", "kernels", "are", "missing"]
+    assert run(HIDE_THE_COMPILED_KERNEL + script, SEGLOG_PURE_PYTHON="") == expected
+    assert run(script, SEGLOG_PURE_PYTHON="1") == ["0"]
+    assert run(script, SEGLOG_PURE_PYTHON="") == ["0"]
+
+
 def test_a_function_exists_in_one_kernel_only() -> None:
     for name in kernel.__all__:
         if name != "COMPILED":
