@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+import support.check_owners  # noqa: F401 - before anything of the storage layer
 from support.log_builder import abandon_opened_logs
 from support.own_paths import set_base_folder
 

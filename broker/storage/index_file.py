@@ -18,10 +18,11 @@ from seglog.broker.storage.errors import (
 )
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
 from seglog.broker.storage.file_positions import FilePosition, FilePositions, sync_positions
+from seglog.broker.storage.ownership import Owned, owner_only
 from seglog.broker.storage.system_calls import SystemCalls
 
 
-class IndexFile:
+class IndexFile(Owned):
     """A file of fixed-size entries, opened on demand; one thread writes, any thread reads.
 
     Nothing is opened before the first use. ``entry_bytes`` is the size of a slot.
@@ -111,6 +112,7 @@ class IndexFile:
             )
         return content
 
+    @owner_only
     def write(self, position: int, data: bytes) -> None:
         """Writes ``data``, which lies inside the file, and clears the slot behind it.
 
@@ -132,6 +134,7 @@ class IndexFile:
             raise DiskFullError("write to", self.path, f"only {written} bytes were taken")
         self.positions.advance(end)
 
+    @owner_only
     def resize(self, size: int) -> None:
         """Cuts the file, or lengthens it with a hole.
 
@@ -148,6 +151,7 @@ class IndexFile:
             self.positions.change(min(size, self.positions.end))
         self._size = size
 
+    @owner_only
     def reset(self, size: int) -> None:
         """Makes the file if it is missing, drops its content, and gives it a size.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from seglog.broker.storage.checkpoint import EpochEntry, LeaderEpochCheckpointFile
+from seglog.broker.storage.ownership import Owned, owner_only
 from seglog.protocol.types import NO_LEADER_EPOCH, NO_OFFSET
 
 UNDEFINED_EPOCH_END: Final = EpochEntry(NO_LEADER_EPOCH, NO_OFFSET)
@@ -62,7 +63,7 @@ class EpochWrite(NamedTuple):
         return self.file.write(self.number, self.entries)
 
 
-class LeaderEpochCache:
+class LeaderEpochCache(Owned):
     """The epochs of one log.
 
     The file is older than the cache until it is written. Where that only lacks the newest epochs,
@@ -97,6 +98,7 @@ class LeaderEpochCache:
         """The oldest epoch with its start, None if there is none."""
         return self._entries[0] if self._entries else None
 
+    @owner_only
     def note(self, epoch: int, start_offset: int) -> bool:
         """Notes that ``epoch`` starts at ``start_offset``; whether that was news (EPOCH-1, 2).
 
@@ -138,6 +140,7 @@ class LeaderEpochCache:
         number = bisect_right(self._entries, offset, key=_start_of) - 1
         return self._entries[number].epoch if number >= 0 else None
 
+    @owner_only
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drops the epochs that start at or above ``end_offset``; whether there were any."""
         keep = bisect_left(self._entries, end_offset, key=_start_of)
@@ -147,6 +150,7 @@ class LeaderEpochCache:
         self._number += 1
         return True
 
+    @owner_only
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drops what is below ``start_offset``; the epoch that covers it starts there then."""
         covering = bisect_right(self._entries, start_offset, key=_start_of) - 1
@@ -159,6 +163,7 @@ class LeaderEpochCache:
         self._number += 1
         return True
 
+    @owner_only
     def clear(self) -> None:
         """Forgets all epochs."""
         if self._entries:

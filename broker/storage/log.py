@@ -460,6 +460,10 @@ class Log:
             and not self.leader_epochs.has_unwritten_changes
         )
 
+    def hand_over(self) -> None:
+        """Let the thread own the log that changes it next; see `ownership`."""
+        self._parts.hand_over()
+
     def close(self) -> None:
         """Write everything that a start without recovery needs, and let the files go (FLUSH-6).
 

@@ -15,11 +15,12 @@ from seglog.broker.storage.errors import (
 )
 from seglog.broker.storage.file_pool import Handle, HandlePool, Pooled
 from seglog.broker.storage.file_positions import FilePosition, FilePositions, sync_positions
+from seglog.broker.storage.ownership import Owned, owner_only
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 
 
-class LogFile:
+class LogFile(Owned):
     """An append-only file; one thread appends and truncates, any thread reads or syncs.
 
     Attributes:
@@ -82,6 +83,7 @@ class LogFile:
     def _open(self) -> int:
         return self._calls.open(self.path)
 
+    @owner_only
     def append(self, data: Buffer) -> int:
         """Writes at the end and returns the position where ``data`` begins.
 
@@ -160,6 +162,7 @@ class LogFile:
             handle.unpin()
         return count
 
+    @owner_only
     def truncate(self, size: int) -> int:
         """Cuts everything from ``size`` on; returns how many bytes went.
 

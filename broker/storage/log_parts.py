@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from seglog.broker.storage.leader_epochs import LeaderEpochCache
 from seglog.broker.storage.offsets import LogOffsets
+from seglog.broker.storage.ownership import IS_CHECKED
 from seglog.broker.storage.producer_snapshot_files import ProducerSnapshotFiles
 from seglog.broker.storage.producer_state import ProducerState
 from seglog.broker.storage.segments import LogSegments
@@ -18,6 +19,15 @@ class LogParts:
     leader_epochs: LeaderEpochCache
     producers: ProducerState
     snapshots: ProducerSnapshotFiles
+
+    def hand_over(self) -> None:
+        """Let the thread own all of it that changes it next."""
+        if not IS_CHECKED:
+            return
+        for part in (self.offsets, self.segments, self.leader_epochs, self.producers):
+            part.hand_over()
+        for segment in self.segments:
+            segment.files.hand_over()
 
     def update_first_unstable(self) -> None:
         """Bring the last stable offset in line with transactions and high watermark (TXN-8)."""

@@ -65,9 +65,11 @@ class LogRegistry:
         self._by_topic.setdefault(topic_partition.topic, {})[topic_partition] = log
         self._by_directory.setdefault(parent_directory(log.directory), {})[topic_partition] = log
         self._offline.pop(topic_partition, None)
+        log.hand_over()
 
     def remove(self, log: Log) -> None:
         """Serve a log no more."""
+        log.hand_over()
         topic_partition = log.topic_partition
         del self._logs[topic_partition]
         logs = self._by_topic[topic_partition.topic]

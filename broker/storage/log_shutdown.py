@@ -50,6 +50,7 @@ def close_directory(
 
 def _close(log: Log) -> bool:
     """Whether everything of a log is on disk."""
+    log.hand_over()
     try:
         log.close()
     except StorageError as error:

@@ -5,8 +5,10 @@ after every operation; nobody else stores these numbers. The last stable offset 
 the first offset whose transaction is undecided, and never beyond the high watermark.
 """
 
+from seglog.broker.storage.ownership import Owned, owner_only
 
-class LogOffsets:
+
+class LogOffsets(Owned):
     """Offsets of one log, checked on every change.
 
     Args:
@@ -67,11 +69,13 @@ class LogOffsets:
             return self._high_watermark
         return max(unstable, self._log_start)
 
+    @owner_only
     def advance_log_end(self, log_end: int) -> None:
         """Account for an append; the end never moves back here."""
         assert log_end >= self._log_end, (log_end, self._log_end)
         self._log_end = log_end
 
+    @owner_only
     def set_high_watermark(self, offset: int) -> bool:
         """Set the high watermark, held between log start and log end; True if it changed."""
         bounded = min(max(offset, self._log_start), self._log_end)
@@ -80,10 +84,12 @@ class LogOffsets:
         self._high_watermark = bounded
         return True
 
+    @owner_only
     def set_first_unstable(self, offset: int | None) -> None:
         """Remember where the earliest undecided transaction starts, None if there is none."""
         self._first_unstable = offset
 
+    @owner_only
     def advance_log_start(self, offset: int) -> bool:
         """Raise the log start, and the high watermark with it if it lies below; True if moved."""
         if offset <= self._log_start:
@@ -93,6 +99,7 @@ class LogOffsets:
         self._high_watermark = max(self._high_watermark, offset)
         return True
 
+    @owner_only
     def advance_recovery_point(self, offset: int) -> bool:
         """Note that everything below ``offset`` is on disk; True if the point moved."""
         bounded = min(offset, self._log_end)
@@ -101,6 +108,7 @@ class LogOffsets:
         self._recovery_point = bounded
         return True
 
+    @owner_only
     def truncate(self, log_end: int) -> None:
         """Move the end back; every offset above it follows."""
         assert 0 <= log_end <= self._log_end, (log_end, self._log_end)
@@ -110,6 +118,7 @@ class LogOffsets:
         self._recovery_point = min(self._recovery_point, log_end)
         self.check()
 
+    @owner_only
     def restart_at(self, offset: int, log_start: int | None = None) -> None:
         """Describe an emptied log whose next record gets ``offset``."""
         self._log_end = self._high_watermark = offset

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from seglog.broker.storage.open_transactions import CompletedTransaction, OpenTransactions
+from seglog.broker.storage.ownership import Owned, owner_only
 from seglog.broker.storage.producer_entry import (
     LastProducerRecord,
     ProducerEntry,
@@ -44,7 +45,7 @@ class TransactionMarker(NamedTuple):
     coordinator_epoch: int
 
 
-class ProducerState:
+class ProducerState(Owned):
     """All producers that one log knows.
 
     Args:
@@ -155,6 +156,7 @@ class ProducerState:
 
     # After the write
 
+    @owner_only
     def record_batch(self, header: BatchHeader, seen_ms: int) -> None:
         """Record a data batch that is in the log; ``header`` has its final base offset."""
         entry = self._entry_to_update(header)
@@ -169,6 +171,7 @@ class ProducerState:
         entry.last_timestamp_ms = header.max_timestamp
         entry.seen_ms = seen_ms
 
+    @owner_only
     def record_marker(
         self, header: BatchHeader, marker: TransactionMarker, seen_ms: int
     ) -> CompletedTransaction | None:
@@ -213,6 +216,7 @@ class ProducerState:
 
     # Bounds
 
+    @owner_only
     def raise_log_start(self, log_start: int) -> None:
         """Forget closed transactions that ended below the log start; producers stay known."""
         self.transactions.acknowledge(log_start)
@@ -225,6 +229,7 @@ class ProducerState:
             and now_ms - max(entry.seen_ms, 0) >= self.expiration_ms
         )
 
+    @owner_only
     def expire(self, now_ms: int) -> int:
         """Forget producers that have been silent for too long; returns how many."""
         expired = [
@@ -245,6 +250,7 @@ class ProducerState:
 
     # Replacement
 
+    @owner_only
     def reset(self, end_offset: int, entries: Iterable[ProducerEntry] = ()) -> None:
         """Start from these producers, as they were once everything below ``end_offset`` was in."""
         self._entries = {entry.producer_id: entry for entry in entries}

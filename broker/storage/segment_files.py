@@ -175,6 +175,13 @@ class SegmentFiles:
         """What a worker thread needs to put this segment on disk; to be released."""
         return SegmentSync(self, with_indexes=with_indexes)
 
+    def hand_over(self) -> None:
+        """Let the thread own the files that changes them next."""
+        for file in (self.log, self.offset_index.file, self.time_index.file):
+            file.hand_over()
+        if self.transaction_index.opened_file is not None:
+            self.transaction_index.opened_file.hand_over()
+
     def assume_synced(self) -> None:
         """Note that all files are on disk as they are: the last stop was a clean one."""
         for file in (self.log, self.offset_index.file, self.time_index.file):

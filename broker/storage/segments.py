@@ -4,10 +4,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.ownership import Owned, owner_only
 from seglog.broker.storage.segment import LogSegment
 
 
-class LogSegments:
+class LogSegments(Owned):
     """An ordered map from base offset to segment; the last one is the active one.
 
     Iteration is over a snapshot, so that a loop may remove segments.
@@ -88,6 +89,7 @@ class LogSegments:
             number = len(before)
             before.append(before[-1] + segments[number - 1].log.size if before else 0)
 
+    @owner_only
     def add(self, segment: LogSegment) -> LogSegment | None:
         """Adds a segment; returns the one of the same base offset that it replaces."""
         number = bisect_left(self._base_offsets, segment.base_offset)
@@ -121,6 +123,7 @@ class LogSegments:
         for segment in self._segments:
             segment.indexes.is_served = True
 
+    @owner_only
     def remove(self, base_offset: int) -> LogSegment | None:
         """Takes a segment out; returns it, None if there is none of that base offset."""
         number = bisect_left(self._base_offsets, base_offset)
@@ -136,6 +139,7 @@ class LogSegments:
             self._segments[number - 1].indexes.end_offset = following
         return removed
 
+    @owner_only
     def clear(self) -> list[LogSegment]:
         """Takes all segments out."""
         removed = self._segments

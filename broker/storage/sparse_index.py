@@ -144,6 +144,7 @@ class SparseIndex:
         file_system.rename(twin.path, path)
         self._file.close()
         self._file = twin._file
+        self._file.hand_over()  # another thread has written it
         self._file.renamed(path)
         self.take_ends(twin)
 

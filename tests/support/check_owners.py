@@ -1,0 +1,8 @@
+"""Switches the check of owners on (``broker/storage/ownership.py``), here and in daemons of tests.
+
+It is looked at when that module is imported, so this one is the first of ``conftest``.
+"""
+
+import os
+
+os.environ["SEGLOG_CHECK_OWNERS"] = "1"
