@@ -1,9 +1,13 @@
 """The batches of a follower append: taken as the leader wrote them, after a few checks."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from seglog.broker.storage.errors import StorageError
-from seglog.protocol.records.batch import BatchHeader, iter_batches
+from seglog.protocol.compression import Codec
+from seglog.protocol.errors import ErrorCode, RecordError
+from seglog.protocol.records.batch import HEADER_BYTES, BatchHeader, iter_batches
+
+_RECORD_BYTES_MIN: Final = 7
 
 
 class UnexpectedOffsetError(StorageError):
@@ -35,7 +39,7 @@ def split_replicated(
         log_end_offset: of the follower; gaps above it are allowed.
 
     Raises:
-        RecordError: a checksum is wrong, or something is no batch.
+        RecordError: a checksum is wrong, something is no batch, or a header contradicts itself.
         UnexpectedOffsetError: offsets do not ascend from the log end.
     """
     headers: list[BatchHeader] = []
@@ -44,6 +48,7 @@ def split_replicated(
     for batch in iter_batches(records):
         batch.check()
         header = batch.header
+        _check_frame(header)
         if header.partition_leader_epoch > leader_epoch:
             break
         if header.base_offset < expected_min:
@@ -52,3 +57,21 @@ def split_replicated(
         headers.append(header)
         size += header.size_bytes
     return ReplicatedBatches(records[:size], headers)
+
+
+def _check_frame(header: BatchHeader) -> None:
+    """Check what a header says of its records; compaction may have left fewer than offsets.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE. Whoever believed the count would reserve memory for it.
+    """
+    count, delta = header.record_count, header.last_offset_delta
+    area_bytes = header.size_bytes - HEADER_BYTES
+    is_plain = header.codec is Codec.NONE
+    if 0 <= count <= delta + 1 and (not is_plain or count * _RECORD_BYTES_MIN <= area_bytes):
+        return
+    raise RecordError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"the replicated batch at offset {header.base_offset} says it has {count} records up to "
+        f"offset delta {delta} in {area_bytes} bytes",
+    )

@@ -1,5 +1,6 @@
 """Appends of a follower."""
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.replica_append import UnexpectedOffsetError
+from seglog.protocol.checksum import crc32c
 from seglog.protocol.errors import RecordError
 from seglog.protocol.types import INT32_MAX
 from support.log_builder import (
@@ -102,3 +104,15 @@ def test_follower_comes_to_the_same_state_as_its_leader(tmp_path: Path, follower
     assert list(follower.producer_state) == list(leader.producer_state)
     assert follower.aborted_transactions(0, 6) == leader.aborted_transactions(0, 6)
     assert follower.producer_state.transactions.in_order() == [(3, 4)]
+
+
+@pytest.mark.parametrize(("count", "delta"), [(2, 0), (-1, 0), (1, -1), (50_000_000, 50_000_000)])
+def test_batch_that_contradicts_itself_is_refused(follower: Log, count: int, delta: int) -> None:
+    """T9: with a right checksum, as a leader would refuse it from a client."""
+    lying = bytearray(stored_batch(1))
+    struct.pack_into(">i", lying, 23, delta)
+    struct.pack_into(">i", lying, 57, count)
+    struct.pack_into(">I", lying, 17, crc32c(memoryview(lying)[21:]))
+    with pytest.raises(RecordError, match="records up to"):
+        replicate(follower, stored_batch(0), bytes(lying))
+    assert follower.segment_bytes_total == 0
