@@ -179,11 +179,11 @@ def test_crash_during_a_swap_leaves_all_old_or_all_new(tmp_path: Path, keep: Kee
     log.flush()
     sources = log.segments.sealed()
     old = list(range(24))
-    new = [2, 9, 13, *range(log.segments.active.base_offset, 24)]
+    new = [1, 9, 13, *range(log.segments.active.base_offset, 24)]
     assert sources[-1].base_offset > 13
     start = len(disk.changes)
     compacted = []
-    for base_offset, offsets in ((0, [2]), (sources[1].base_offset, [9, 13])):
+    for base_offset, offsets in ((0, [1]), (sources[1].base_offset, [9, 13])):
         segment = LogSegment.create(
             disk, log.directory, base_offset, SMALL, NOW_MS, suffix=".cleaned"
         )
