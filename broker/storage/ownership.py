@@ -5,7 +5,7 @@ A log is made by one thread (a start reads several at once), served by the event
 a third one. Between them it is handed over, and from then on the first thread that changes it owns
 it. docs/architecture.md says who owns what when.
 
-``SEGLOG_CHECK_OWNERS=1`` in the environment switches the check on, as the tests do; without it
+``CHECK_LOG_OWNERS=1`` in the environment switches the check on, as the tests do; without it
 ``owner_only`` gives a method back as it is.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-IS_CHECKED: Final = os.environ.get("SEGLOG_CHECK_OWNERS") == "1"
+IS_CHECKED: Final = os.environ.get("CHECK_LOG_OWNERS") == "1"
 
 ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")

@@ -5,4 +5,4 @@ It is looked at when that module is imported, so this one is the first of ``conf
 
 import os
 
-os.environ["SEGLOG_CHECK_OWNERS"] = "1"
+os.environ["CHECK_LOG_OWNERS"] = "1"
