@@ -15,6 +15,7 @@ from seglog.broker.storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
+    LOG_SUFFIX,
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
@@ -74,12 +75,15 @@ class LogDirScan:
         deleted: names of folders that are to be removed.
         unreachable: names of links to folders of partitions that are not there (a disk that is not
             mounted), by partition.
+        copies: paths of folders of copies of partitions that were on their way into this directory,
+            by partition; Kafka takes the mark off once a copy is complete.
     """
 
     log_dir: LogDir
     live: dict[TopicPartition, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     unreachable: dict[TopicPartition, str] = field(default_factory=dict)
+    copies: dict[TopicPartition, list[str]] = field(default_factory=dict)
 
 
 def check_is_data_directory(file_system: FileSystem, path: str) -> None:
@@ -124,6 +128,20 @@ def holds_a_log(file_system: FileSystem, path: str) -> bool:
     )
 
 
+def holds_records(file_system: FileSystem, path: str) -> bool:
+    """Whether there are bytes of records in the folder of a partition.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    for name in file_system.list_directory(path):
+        parsed = parse_segment_file_name(name)
+        is_data = parsed is not None and (parsed.suffix, parsed.state) == (LOG_SUFFIX, "")
+        if is_data and file_system.size(f"{path}/{name}"):
+            return True
+    return False
+
+
 def _is_named_like_a_partition(name: str) -> bool:
     try:
         parse_partition_directory(name)
@@ -160,6 +178,8 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
         elif found.state is DirectoryState.DELETED:
             scan.deleted.append(name)
         else:
+            if found.state is DirectoryState.FUTURE and not is_broken_link:
+                scan.copies.setdefault(found.topic_partition, []).append(path)
             logger.info("event=folder-skipped folder=%s reason=%s", path, found.state.name.lower())
     return scan
 

@@ -15,12 +15,17 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+from seglog.broker.storage.catalog_file import CatalogTopic
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import DeletionQueue
 from seglog.broker.storage.disk_guard import free_bytes_of
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import META_PROPERTIES, parent_directory
+from seglog.broker.storage.layout import (
+    META_PROPERTIES,
+    parent_directory,
+    partition_directory_name,
+)
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir, LogDirJob, remove_directory_tree
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
@@ -365,12 +370,33 @@ class LogManager:
             if not self.are_all_there:
                 self._registry.set_offline(missing, self._where_missing_may_be())
                 continue
+            missing = [each for each in missing if not self._is_left_in_copies(each, topic)]
+            if not missing:
+                continue
             logger.warning("event=partitions-missing topic=%s count=%d", topic.name, len(missing))
             try:
                 config = self._config.log_config(topic.configs)
                 self.add_logs(self.make_logs(missing, config, topic.topic_id, now_ms))
             except StorageError as error:
                 self._registry.set_offline(missing, str(error))
+
+    def _is_left_in_copies(self, topic_partition: TopicPartition, topic: CatalogTopic) -> bool:
+        """Whether records of a partition are left in copies alone; it is offline then.
+
+        An empty partition in its place would take records, and the old ones could not be put back.
+        """
+        copies = self._startup.copies_of(topic_partition, topic.topic_id)
+        if not copies:
+            return False
+        own = f"{parent_directory(copies[0])}/{partition_directory_name(topic_partition)}"
+        reason = (
+            f"its records are only in {' and '.join(copies)}, a copy that was being moved between"
+            f" data directories; stop the broker and rename {copies[0]} to {own} to serve them, or"
+            " move it away to begin empty"
+        )
+        logger.error("event=only-copy-left log=%s reason=%r", topic_partition, reason)
+        self._registry.set_offline([topic_partition], reason)
+        return True
 
     def _where_missing_may_be(self) -> str:
         if not self._startup.away:

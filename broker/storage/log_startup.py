@@ -22,7 +22,12 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import META_PROPERTIES, DirectoryState
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
-from seglog.broker.storage.log_dir_scan import LogDirScan, check_no_duplicates, scan_log_dir
+from seglog.broker.storage.log_dir_scan import (
+    LogDirScan,
+    check_no_duplicates,
+    holds_records,
+    scan_log_dir,
+)
 from seglog.broker.storage.log_loader import load_log
 from seglog.broker.storage.node_identity import NodeIdentity
 from seglog.broker.storage.parallel import RunParallel
@@ -174,6 +179,24 @@ class LogStartup:
             if checkpoints is not None and scan.log_dir.is_online:
                 self._lower_recovery_points(scan.log_dir, checkpoints, loaded)
         return [*loaded, *unreachable]
+
+    def copies_of(self, topic_partition: TopicPartition, topic_id: bytes) -> list[str]:
+        """Folders with records of a partition that its topic may have nowhere else.
+
+        Such are the copies that Kafka makes of a partition on its way to another data directory. A
+        crash, or somebody's hands, may have left one without the partition's own folder. One that
+        cannot be read may hold records, for all that is known.
+        """
+        found = []
+        for path in (each for scan in self._scans for each in scan.copies.get(topic_partition, ())):
+            try:
+                is_of_topic = self._folders.topic_id_of(path) in (None, topic_id)
+                if is_of_topic and holds_records(self._file_system, path):
+                    found.append(path)
+            except StorageError as error:
+                logger.warning("event=folder-not-listed path=%s error=%s", path, error)
+                found.append(path)
+        return found
 
     def _lower_recovery_points(
         self, log_dir: LogDir, checkpoints: _Checkpoints, loaded: Sequence[LoadedFolder]

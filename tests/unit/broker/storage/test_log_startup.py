@@ -9,6 +9,7 @@ import pytest
 from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.log_dir_scan import DuplicatePartitionError, NoDataDirectoryError
 from seglog.broker.storage.topic_catalog import UnreadableCatalogError
+from seglog.protocol.types import TopicPartition
 from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, open_log, read_all
 from support.managed_logs import ManagedLogs
 
@@ -272,6 +273,54 @@ def test_a_directory_comes_back_with_a_topic_that_was_deleted_meanwhile(
     )
     if with_another:
         assert len(read_all(broker.log("t", 1))) == 5
+    broker.stop()
+
+
+FUTURE = "t-1.0123456789abcdef0123456789abcdef-future"
+
+
+def test_a_partition_of_which_only_a_copy_is_left_is_offline_until_it_is_renamed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = ManagedLogs(tmp_path)
+    for log in broker.create_topic("t", 2):
+        append_many(log, 3)
+    broker.stop()
+    (tmp_path / "t-1").rename(tmp_path / FUTURE)
+    broker = ManagedLogs(tmp_path)
+    assert [log.topic_partition.partition for log in broker.manager.all_logs()] == [0]
+    reason = broker.manager.offline_partitions[TopicPartition("t", 1)]
+    assert f"rename {tmp_path}/{FUTURE} to {tmp_path}/t-1 " in reason
+    assert "event=only-copy-left log=t-1" in caplog.text
+    assert not (tmp_path / "t-1").exists()
+    broker.stop()
+    (tmp_path / FUTURE).rename(tmp_path / "t-1")
+    broker = ManagedLogs(tmp_path)
+    assert offsets_of(read_all(broker.log("t", 1))) == [0, 1, 2]
+    broker.stop()
+
+
+@pytest.mark.parametrize("reason", ["empty", "of an earlier topic", "beside its own folder"])
+def test_a_copy_that_is_not_missed_keeps_no_partition_offline(tmp_path: Path, reason: str) -> None:
+    broker = ManagedLogs(tmp_path)
+    log, other = broker.create_topic("t", 2)
+    append_many(log, 3)
+    append_many(other, 3)
+    broker.stop()
+    shutil.copytree(tmp_path / "t-1", tmp_path / FUTURE)
+    if reason != "beside its own folder":
+        shutil.rmtree(tmp_path / "t-1")
+    if reason == "empty":
+        (tmp_path / FUTURE / f"{0:020}.log").write_bytes(b"")
+    elif reason == "of an earlier topic":
+        (tmp_path / FUTURE / "partition.metadata").write_text(
+            "version: 0\ntopic_id: sISpdGTBQR2dIcKkPpUZ9g"
+        )
+    broker = ManagedLogs(tmp_path)
+    assert not broker.manager.offline_partitions
+    expected = [0, 1, 2] if reason == "beside its own folder" else []
+    assert offsets_of(read_all(broker.log("t", 1))) == expected
+    assert (tmp_path / FUTURE).is_dir()
     broker.stop()
 
 
