@@ -164,9 +164,7 @@ def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:
     offline = 0
     total = gauge("seglog_log_dir_total_bytes", "Size of the file system.", "path")
     free = gauge("seglog_log_dir_free_bytes", "Free for the broker.", "path")
-    refusing = gauge(
-        "seglog_log_dir_refuses_records", "Whether a limit on space is exceeded.", "path"
-    )
+    refusing = gauge("seglog_log_dir_refuses_records", "Whether it takes no records.", "path")
     for log_dir in log_dirs:
         if log_dir.total_bytes is None or log_dir.free_bytes is None:
             offline += 1

@@ -208,7 +208,7 @@ class BackgroundWork:
         ]
         await self._run_jobs(DISK_GUARD_TASK, reserves)
         for log_dir in room:
-            self._partitions.full_directories.discard(log_dir)
+            log_dir.note_room()
             self._full.pop(log_dir, None)
 
     async def delete_files(self) -> None:

@@ -31,8 +31,8 @@ class PartitionRegistry:
         on_no_directory_left: called when the last data directory has failed; time to stop.
 
     Attributes:
-        full_directories: data directories that found no room for an append, until there is room.
-        found_no_room: those of them that did so since ``BackgroundWork`` has looked at them.
+        found_no_room: data directories in which a write found no room since ``BackgroundWork`` has
+            looked at them.
     """
 
     def __init__(
@@ -42,7 +42,6 @@ class PartitionRegistry:
         sync_pool_of: Callable[[str], WorkerPool],
         on_no_directory_left: Callable[[StorageError], None],
     ) -> None:
-        self.full_directories: set[LogDir] = set()
         self.found_no_room: set[LogDir] = set()
         self._logs = logs
         self._counters = counters
@@ -127,11 +126,16 @@ class PartitionRegistry:
 
     # ---- failures
 
+    @property
+    def full_directories(self) -> list[LogDir]:
+        """Data directories in which a write found no room, until there is room."""
+        return [log_dir for log_dir in self._logs.log_dirs if log_dir.is_full]
+
     def trouble_of(self, log_dir: LogDir) -> str | None:
         """What is not well with a data directory, in words that follow its path; None if all is."""
         if log_dir.offline_reason is not None:
             return f"is offline: {log_dir.offline_reason}"
-        if log_dir in self.full_directories:
+        if log_dir.is_full:
             return NO_ROOM
         return None if log_dir.refusal is None else f"refuses records: {log_dir.refusal}"
 
@@ -139,7 +143,7 @@ class PartitionRegistry:
         self._logs.failures.report(partition.log_dir, error, partition.log)
 
     def _note_full(self, log_dir: LogDir) -> None:
-        self.full_directories.add(log_dir)
+        log_dir.note_full()
         self.found_no_room.add(log_dir)
 
     def _lost(self, topic_partitions: Iterable[TopicPartition]) -> None:

@@ -139,8 +139,8 @@ class DataDirectories:
     def candidates(self, avoid: Collection[LogDir] = ()) -> list[LogDir]:
         """Where new partitions may go.
 
-        Those that take no records for now, because the disk guard says so, and those to avoid are
-        left out while there are others.
+        Those that take no records for now, because they are full or the disk guard says so, and
+        those to avoid are left out while there are others.
 
         Args:
             avoid: directories that hang, or have just refused.
@@ -159,7 +159,7 @@ class DataDirectories:
                 "no data directory takes a new partition: each of "
                 f"{', '.join(self._config.log_dirs)} is offline, read-only or in cordoned.log.dirs"
             )
-        open_ones = [each for each in candidates if each.refusal is None]
+        open_ones = [each for each in candidates if each.refusal is None and not each.is_full]
         good = [each for each in open_ones or candidates if each not in avoid]
         return good or open_ones or candidates
 

@@ -58,6 +58,7 @@ class LogDir:
         stopped_cleanly: whether the last broker on it wrote the clean-shutdown marker.
         refuses_writes: why appends are refused for now, although the directory works (disk guard);
             None while they are accepted.
+        is_full: whether a write found no room, and nobody has found any since.
         read_only_reason: why nothing is written any more, while reading goes on; None before that.
         offline_reason: why the directory is not used any more; None while it is.
         reserve: space kept back for what frees space.
@@ -71,6 +72,7 @@ class LogDir:
         self.path = path
         self.stopped_cleanly = False
         self.refuses_writes: str | None = None
+        self.is_full = False
         self.read_only_reason: str | None = None
         self.offline_reason: str | None = None
         self.bytes_pending_deletion = 0
@@ -110,6 +112,18 @@ class LogDir:
                 "topics or records, or shorten retention"
             )
         return self.read_only_reason or self.refuses_writes
+
+    def note_full(self) -> None:
+        """A write found no room: records are refused until there is some, as the log says once."""
+        if not self.is_full:
+            self.is_full = True
+            logger.warning("event=log-dir-full directory=%s action=refuse-records", self.path)
+
+    def note_room(self) -> None:
+        """There is room again, or the directory is used no more."""
+        if self.is_full:
+            self.is_full = False
+            logger.info("event=log-dir-has-room directory=%s", self.path)
 
     def is_writable(self) -> bool:
         """Whether this process may make files in the directory; asks the system."""

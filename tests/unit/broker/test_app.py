@@ -239,7 +239,7 @@ async def test_failing_directories_look_well(tmp_path: Path) -> None:
         services.change_config(limit)
         await services.background.guard_disks()
         full.refuses_writes = None
-        services.partitions.full_directories.add(full)
+        full.note_full()
         for path, word in (("/readyz", "ready"), ("/healthz", "ok")):
             status, body = await http(broker, path)
             lines = body.splitlines()

@@ -27,7 +27,6 @@ async def test_a_directory_that_takes_no_records_looks_well(
 ) -> None:
     """C028: a full disk, before and after an append has failed, and the disk guard."""
     (log_dir,) = broker.services.logs.log_dirs
-    full = broker.services.partitions.full_directories
 
     async def trouble() -> str | None:
         (only,) = (await broker.ask(DescribeLogDirsRequest())).log_dirs
@@ -35,9 +34,9 @@ async def test_a_directory_that_takes_no_records_looks_well(
         return only.trouble
 
     assert await trouble() is None
-    full.add(log_dir)
+    log_dir.note_full()
     assert await trouble() == "has no room for records"
-    full.clear()
+    log_dir.note_room()
     log_dir.refuses_writes = "log.dir.bytes.max is exceeded"
     assert await trouble() == "refuses records: log.dir.bytes.max is exceeded"
     log_dir.refuses_writes = None

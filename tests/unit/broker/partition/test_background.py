@@ -172,6 +172,36 @@ async def test_a_nearly_full_disk_looks_well_after_a_second(
     await broker.stop()
 
 
+async def test_the_log_tells_once_of_a_full_disk_and_once_of_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    disk, clock = FaultyFileSystem(), FakeClock(NOW_MS)
+    broker = await BrokerParts.start(tmp_path, file_system=disk, clock=clock)
+    services = broker.services
+    (log_dir,) = services.logs.log_dirs
+    free_bytes = [0]
+    monkeypatch.setattr(services.logs.housekeeping, "_free_bytes_of", lambda _: free_bytes[0])
+
+    def told() -> list[str]:
+        events = (record.getMessage() for record in caplog.records)
+        return [event for event in events if event.startswith("event=log-dir-")]
+
+    await broker.create_topic("t")
+    disk.calls.fail("write", error=errno.ENOSPC)
+    await broker.produce([("t", 0, batch_of(bytes(400)))])
+    disk.calls.fail("write", error=errno.ENOSPC)
+    await broker.produce([("t", 0, batch_of(bytes(400)))])
+    full = f"event=log-dir-full directory={log_dir.path} action=refuse-records"
+    assert told() == [full]
+    await services.background.guard_disks()
+    assert told() == [full]
+    free_bytes[0] = 1 << 30
+    await services.background.guard_disks()
+    assert told() == [full, f"event=log-dir-has-room directory={log_dir.path}"]
+    await broker.stop()
+
+
 async def test_a_lack_of_descriptors_is_taken_for_a_full_disk(tmp_path: Path) -> None:
     disk = FaultyFileSystem()
     broker = await BrokerParts.start(tmp_path, file_system=disk)

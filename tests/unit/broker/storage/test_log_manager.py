@@ -149,6 +149,20 @@ def test_new_partitions_go_where_no_record_is_taken(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_new_partitions_keep_away_from_a_full_disk(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = ManagedLogs(first, second)
+    broker.create_topic("t", 5)
+    full = broker.manager.log_dirs[1]
+    full.note_full()
+    made = broker.create_topic("u", 3)
+    assert {parent_directory(log.directory) for log in made} == {str(first)}
+    full.note_room()
+    made = broker.create_topic("v", 3)
+    assert {parent_directory(log.directory) for log in made} == {str(second)}
+    broker.kill()
+
+
 def test_a_cordoned_directory_gets_partitions(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     broker = ManagedLogs(first, second, cordoned_log_dirs=(str(first),))
