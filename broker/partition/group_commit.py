@@ -21,11 +21,16 @@ from typing import Generic, Protocol, TypeVar
 
 from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
-from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
+from seglog.broker.storage.errors import (
+    DiskFullError,
+    MissingFileError,
+    NotSyncedError,
+    StorageError,
+)
 
 logger = logging.getLogger(__name__)
 
-_NOTHING_LOST = (WorkersStoppedError, DiskFullError)
+_NOTHING_LOST = (WorkersStoppedError, DiskFullError, NotSyncedError)
 """Nothing was synced, or only a side file found no room: the next attempt may be believed."""
 
 
@@ -191,7 +196,11 @@ class GroupCommit(Generic[TicketT]):
         error = sync.exception()
         if error is None:
             self._counters.flush_durations.observe(sync.result())
-            if is_on_disk and ticket.continues_to is not None:
+            if not is_on_disk:
+                # A ticket that waits for a thread is given up when its directory goes offline, and
+                # then does nothing: whoever waits must not be told that its records are safe.
+                error = self._closed or NotSyncedError()
+            elif ticket.continues_to is not None:
                 self._sync(ticket.continues_to)
                 return
         elif isinstance(error, MissingFileError):

@@ -11,6 +11,7 @@ Every error carries the wire code that a client is answered with and the values 
     |   +-- ClosedFileError         its owner has let go of it; says nothing about the disk
     +-- DiskFullError               no space or quota left; nothing was kept, may be tried again
     |   +-- NoDescriptorError       no descriptor or memory is left for the process; the same holds
+    +-- NotSyncedError              a flush that was given up; says nothing about the disk
     +-- NameTooLongError            the file system takes no names of that length
     +-- LockedError                 another process holds the directory
     +-- CorruptFileError            content that breaks its format
@@ -102,6 +103,16 @@ class DiskFullError(StorageError):
 
 class NoDescriptorError(DiskFullError):
     """The process, or the system, has no descriptor or memory left; says nothing about the disk."""
+
+
+class NotSyncedError(StorageError):
+    """A flush ended without a failure, and not all that it was to sync is on disk."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the flush was given up, because its log was closed, cut or moved meanwhile; what it"
+            " was to put on disk may not be there"
+        )
 
 
 class NameTooLongError(StorageError):

@@ -8,6 +8,8 @@ import pytest
 
 from seglog.broker.api.context import Pending
 from seglog.broker.partition.partition import Partition
+from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.flush_ticket import FlushTicket
 from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import CONTEXT, NOW_MS, BrokerParts, batch_of
@@ -120,6 +122,30 @@ async def test_topic_deleted_under_a_sync_looks_like_a_failing_disk(
     assert result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert broker.services.counters.flush_failures == 0
     assert "flush-failed" not in caplog.text
+
+
+async def test_sync_that_was_given_up_acknowledges_nothing(
+    broker: BrokerParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory goes offline while a sync waits for a thread: it syncs nothing any more."""
+    await broker.create_topic("d", 1, {"flush.messages": "1"})
+    partition, log = broker.partition("d", 0), broker.log("d", 0)
+    tickets: list[FlushTicket] = []
+    begin_flush = log.begin_flush
+
+    def begin_and_lose(upto: int | None = None) -> FlushTicket:
+        tickets.append(begin_flush(upto))
+        error = FileError("sync", "0.log", "Input/output error")
+        broker.services.logs.failures.report(partition.log_dir, error)
+        return tickets[-1]
+
+    monkeypatch.setattr(log, "begin_flush", begin_and_lose)
+    request = ProduceRequest(1, 60_000, [ProducePartition("d", 0, batch_of(b"x"))])
+    pending = broker.handlers.handle(request, CONTEXT)
+    assert isinstance(pending, Pending)
+    (result,) = (await asyncio.wait_for(pending.future, 5)).partitions
+    assert not tickets[0].is_done
+    assert result.error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_odd_timestamps_are_warned_of_once_in_a_while(
