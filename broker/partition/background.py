@@ -249,12 +249,12 @@ class BackgroundWork:
     # ---- flushes and checkpoints
 
     async def flush_due(self) -> None:
-        """The task: sync the logs whose records have waited for ``flush.ms``."""
+        """The task: sync the logs whose records have waited for ``flush.ms``, or for room."""
         now_ms = self._clock.time_ms()
         async for partition in in_turns(list(self._partitions.all())):
-            if not partition.is_closed and partition.log.is_flush_due(now_ms):
+            if not partition.is_closed:
                 # A failure takes the directory offline and is reported there.
-                partition.flush()
+                partition.flush_if_due(now_ms)
 
     async def checkpoint_recovery_points(self) -> None:
         """The task: write recovery points that have moved."""

@@ -75,6 +75,10 @@ class GroupCommit(Generic[TicketT]):
         on_synced: told when more of the log is on disk, before those who wait for it are.
         on_failure: told the error of a failed sync, before those who wait for it are.
         counters: of the broker.
+
+    Attributes:
+        found_no_room: whether the last sync ended because a side file found no room. Nothing but
+            another one moves the recovery point, and with it what readers may see.
     """
 
     __slots__ = (
@@ -91,6 +95,7 @@ class GroupCommit(Generic[TicketT]):
         "_on_synced",
         "_pool",
         "_running",
+        "found_no_room",
     )
 
     def __init__(
@@ -115,6 +120,7 @@ class GroupCommit(Generic[TicketT]):
         self._is_scheduled = False
         self._failure: BaseException | None = None
         self._closed: Exception | None = None
+        self.found_no_room = False
 
     def close(self, reason: Exception) -> None:
         """The log is not served any more: its topic is being deleted, or the broker stops.
@@ -210,6 +216,7 @@ class GroupCommit(Generic[TicketT]):
     def _end(self, error: BaseException | None) -> None:
         running, self._running = self._running, None
         assert running is not None
+        self.found_no_room = isinstance(error, DiskFullError)
         if error is None:
             self._counters.flushes += 1
             running.set_result(None)

@@ -249,6 +249,11 @@ class Partition:
         """Sync everything that was appended so far."""
         return self._group_commit.flush()
 
+    def flush_if_due(self, now_ms: int) -> None:
+        """Sync what has waited for ``flush.ms``, or what found no room the last time."""
+        if self.log.is_flush_due(now_ms) or self._group_commit.found_no_room:
+            self._group_commit.flush()
+
     def roll(self, now_ms: int) -> int:
         """Begin a new segment; the base offset of the active one, unchanged if that is empty.
 

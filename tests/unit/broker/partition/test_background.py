@@ -268,3 +268,25 @@ async def test_a_topic_costs_few_syncs_one_after_the_other(tmp_path: Path) -> No
     await broker.delete_topic("t")
     assert syncs() <= 3
     await broker.stop()
+
+
+async def test_flush_that_found_no_room_is_tried_again_without_another_append(
+    tmp_path: Path,
+) -> None:
+    """Records that are shown once they are on disk would stay hidden for as long as nobody writes.
+
+    flush.ms is "never" by default; the next append may come tomorrow.
+    """
+    clock, disk = FakeClock(NOW_MS), FaultyFileSystem()
+    broker = await BrokerParts.start(tmp_path, clock=clock, file_system=disk)
+    scheduler = ManualScheduler(clock)
+    broker.services.background.schedule(scheduler, broker.services.config)
+    await broker.create_topic("t", 1, {"flush.messages": "1"})
+    disk.calls.fail("write", error=errno.ENOSPC, path_part="leader-epoch-checkpoint")
+    response = await broker.produce([("t", 0, batch_of(b"x"))])
+    assert response[0].error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.log("t", 0).offsets.high_watermark == 0
+    await scheduler.advance(2000)
+    await broker.quiet()
+    assert broker.log("t", 0).offsets.high_watermark == 1
+    await broker.stop()
