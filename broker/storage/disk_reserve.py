@@ -43,14 +43,15 @@ class DiskReserve:
         Raises:
             FileError: the disk refused for another reason than its being full.
         """
-        if not self._file_system.exists(self._path):
+        # Where making it has failed for another reason than a full disk there may be a part of it.
+        if self.is_open or not self._file_system.exists(self._path):
             self._make(self._wanted_bytes())
 
     def enlarge(self) -> None:
         """The same where it is too small by now; only while there is room, as it is made anew."""
         wanted = self._wanted_bytes()
         exists = self._file_system.exists(self._path)
-        if not exists or self._file_system.size(self._path) < wanted:
+        if self.is_open or not exists or self._file_system.size(self._path) < wanted:
             self._make(wanted)
 
     def write_to_free_space(self, write: Callable[[], None]) -> None:
