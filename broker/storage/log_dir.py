@@ -248,9 +248,11 @@ class LogDir:
             FileError: the disk refused.
         """
         self.leader_epoch_floor = max(self.leader_epoch_floor, highest_known) + 1
-        content = b"%d\n" % self.leader_epoch_floor
+        path, content = self._file(LEADER_EPOCH_FLOOR), b"%d\n" % self.leader_epoch_floor
         try:
-            self._file_system.replace_atomically(self._file(LEADER_EPOCH_FLOOR), content)
+            self.reserve.write_to_free_space(
+                lambda: self._file_system.replace_atomically(path, content)
+            )
         except DiskFullError as error:
             # Nothing can be appended either until there is room.
             logger.warning("event=leader-epoch-not-stored error=%s", error)
@@ -258,6 +260,25 @@ class LogDir:
     def read_recovery_points(self) -> Offsets:
         """Recovery points; none if the file is damaged, so that everything counts as not synced."""
         return self._read(RECOVERY_POINT_CHECKPOINT, self.recovery_points, "recover-from-start")
+
+    def lower_recovery_points(self, offsets: Offsets) -> None:
+        """Put recovery points on disk before anything is appended below the old ones.
+
+        On a disk that has no room for them the file is removed, which takes none: then everything
+        counts as not synced.
+
+        Raises:
+            FileError: the disk refused.
+        """
+        write = self.recovery_points.job(offsets)
+        if write is None:
+            return
+        try:
+            self.reserve.write_to_free_space(write)
+        except DiskFullError as error:
+            logger.warning("event=recovery-points-removed directory=%s error=%s", self.path, error)
+            self._file_system.unlink(self._file(RECOVERY_POINT_CHECKPOINT), missing_ok=True)
+            self._file_system.sync_directory(self.path)
 
     def read_log_starts(self) -> Offsets:
         """Log start offsets above the first segment; none if the file is damaged."""

@@ -213,9 +213,9 @@ class LogStartup:
             and each.log is not None
             and each.log.offsets.recovery_point < known.get(each.topic_partition, 0)
         }
-        write = log_dir.recovery_points.job({**known, **lowered})
-        if lowered and write is not None:
-            self._directories.attempt(log_dir, write)
+        if lowered:
+            lower = partial(log_dir.lower_recovery_points, {**known, **lowered})
+            self._directories.attempt(log_dir, lower)
 
     def _raise_leader_epochs(self, loaded: Sequence[LoadedFolder]) -> None:
         """Begin an epoch in directories that were not stopped cleanly, before anybody appends.
