@@ -100,6 +100,11 @@ class SegmentIndexes:
         """Whether one of the two takes no further entry."""
         return self._offset_index.is_full or self._time_index.is_full
 
+    @property
+    def is_doubted(self) -> bool:
+        """Whether they do not fit, and wait for a thread to build them anew."""
+        return bool(self._doubt)
+
     # ---- accounting
 
     def account(self, header: BatchHeader, position: int) -> None:
@@ -222,7 +227,11 @@ class SegmentIndexes:
             logger.debug("event=index-not-preloaded path=%s error=%s", self._log.path, error)
 
     def _take_ends(self, twin: "SegmentIndexes") -> None:
-        if self.is_loaded or self._files.is_closed or twin._log.size != self._log.size:
+        if self.is_loaded or self._files.is_closed:
+            return
+        if twin._log.size != self._log.size:
+            # Somebody has changed the file. Who asks again must not be sent here again.
+            self._load_or_doubt()
             return
         self._offset_index.take_ends(twin._offset_index)
         self._time_index.take_ends(twin._time_index)

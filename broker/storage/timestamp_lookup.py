@@ -171,7 +171,13 @@ class TimestampLookup:
             self._version, self._maxima = segments.version, []
         new = segments.sealed(len(self._maxima))
         if len(new) > _LOADED_AT_ONCE_MAX:
-            unknown = [segment for segment in new if not segment.indexes.is_loaded]
+            # Of doubted ones nothing comes this way, however often it is tried: below they are
+            # asked themselves, and say what has to be done first.
+            unknown = [
+                segment
+                for segment in new
+                if not (segment.indexes.is_loaded or segment.indexes.is_doubted)
+            ]
             if len(unknown) > _LOADED_AT_ONCE_MAX:
                 raise DeferredReadError(
                     segments.active.files.directory,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import (
@@ -109,6 +110,35 @@ def test_running_maxima_are_forgotten_when_a_sealed_segment_is_cut(
     for number in range(target, 100):
         append(log, [b"v" * 50], timestamps_ms=NOW_MS + 1000 + number)
         assert offset_at(log, NOW_MS + 1000 + number) == number
+
+
+@pytest.mark.parametrize("damage", ["odd size", "missing"])
+def test_time_is_found_where_most_time_indexes_have_to_be_built_anew(
+    tmp_path: Path, damage: str
+) -> None:
+    """C005: opening them in another thread fails, and has to be tried once, not for ever."""
+    log = open_log(tmp_path / "log", replace(KEEP, segment_bytes=400))
+    append_many(log, 60, value_bytes=40)
+    log.close()
+    for path in (tmp_path / "log").glob("*.timeindex"):
+        if damage == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(bytes(11))
+    log = open_log(tmp_path / "log", replace(KEEP, segment_bytes=400), clean=True)
+    assert len(log.segments) > 12
+    for _ in range(2 * len(log.segments)):
+        try:
+            found = log.offset_for_timestamp(NOW_MS, isolation=END)
+        except DeferredReadError as deferred:
+            deferred.work()()
+        else:
+            break
+    else:
+        pytest.fail("no answer, however often it is asked again")
+    assert found is not None
+    assert found.offset == 0
+    log.close()
 
 
 def test_record_below_the_log_start_is_not_found(tmp_path: Path) -> None:
