@@ -35,7 +35,7 @@ from seglog.broker.storage.partition_folders import PartitionFolders
 from seglog.broker.storage.topic_adoption import adopt, leave_out_foreign, unknown_topics
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.config import BrokerConfig, ConfigError, LogConfig
-from seglog.protocol.types import TopicPartition
+from seglog.protocol.types import NO_LEADER_EPOCH, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -226,8 +226,10 @@ class LogStartup:
         for scan in self._scans:
             log_dir = scan.log_dir
             logs = [each.log for each in loaded if each.log_dir is log_dir and each.log is not None]
-            if logs and log_dir.is_online and not log_dir.stopped_cleanly:
-                highest = max(log.leader_epochs.latest_epoch for log in logs)
+            has_led = bool(logs) or log_dir.leader_epoch_floor > 0
+            if has_led and log_dir.is_online and not log_dir.stopped_cleanly:
+                latest = (log.leader_epochs.latest_epoch for log in logs)
+                highest = max(latest, default=NO_LEADER_EPOCH)
                 self._directories.attempt(
                     log_dir, partial(log_dir.raise_leader_epoch_floor, highest)
                 )

@@ -73,6 +73,10 @@ class PartitionFolders:
         except StorageError:
             self.discard(made)
             raise
+        for log in made:
+            # A partition that is made in the place of a lost one must not fall behind the epoch
+            # that clients have seen: they take no older one for true, and ask for it for ever.
+            log.leader_epoch_floor = log_dir.leader_epoch_floor
         return made
 
     def discard(self, logs: Iterable[Log]) -> None:

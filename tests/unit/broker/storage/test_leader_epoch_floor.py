@@ -1,5 +1,6 @@
 """The leader epoch after a start that was not clean (S5, KIP-320)."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,25 @@ def test_epoch_stays_over_clean_stops(tmp_path: Path, has_appended: bool) -> Non
         broker.stop()
         broker = ManagedLogs(tmp_path)
         assert epoch_of(broker) == 1
+    broker.stop()
+
+
+def test_partition_that_is_made_in_the_place_of_a_lost_one_has_a_later_epoch(
+    tmp_path: Path,
+) -> None:
+    """KIP-320: a client that has seen epoch 2 takes a leader of epoch 0 for one of the past."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t")
+    for _ in range(2):
+        broker.kill()
+        broker = ManagedLogs(tmp_path)
+    assert epoch_of(broker) == 2
+    broker.kill()
+    shutil.rmtree(tmp_path / "t-0")
+    broker = ManagedLogs(tmp_path)
+    assert epoch_of(broker) == 3
+    broker.create_topic("u")
+    assert epoch_of(broker, "u") == 3
     broker.stop()
 
 
