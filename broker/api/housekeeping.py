@@ -77,6 +77,7 @@ class DescribePartitionsOperation:
             recovery_point=offsets.recovery_point,
             size_bytes=log.segment_bytes_total,
             segment_count=len(log.segments),
+            damage=partition.damage or None,
         )
         cleaner = self._services.cleaner
         if cleaner is not None and log.config.compacts:

@@ -24,8 +24,8 @@ def health(as_json: bool) -> int:
     """Say whether the broker answers and is well; the exit status is 1 if not.
 
     Well is: every data directory is online and takes records, every partition has a leader and can
-    be read. A log that cannot be compacted is a warning, which the first line counts; it does not
-    make the broker unwell.
+    be read, and no reader has met damaged records. A log that cannot be compacted is a warning,
+    which the first line counts; it does not make the broker unwell.
     """
     with open_admin() as admin:
         begin_s = time.monotonic()
@@ -49,6 +49,11 @@ def health(as_json: bool) -> int:
         f"partition {state.topic}-{state.partition} is not served: {error_text(state)}"
         for state in partitions
         if state.error is not ErrorCode.NONE
+    ]
+    faults += [
+        f"partition {state.topic}-{state.partition} has damaged records: {state.damage}"
+        for state in partitions
+        if state.damage is not None
     ]
     warnings = [
         f"partition {state.topic}-{state.partition} cannot be compacted: {state.uncleanable_reason}"

@@ -62,6 +62,8 @@ def error_text(partition: "PartitionDescription") -> str:
 
 
 def _state_of(partition: "PartitionDescription") -> str:
+    if partition.damage is not None:
+        return f"damaged: {partition.damage}"
     if partition.uncleanable_reason is not None:
         return f"uncleanable: {partition.uncleanable_reason}"
     return cleaning_text(partition) or "ok"

@@ -70,7 +70,8 @@ class SegmentDescription:
 class PartitionDescription:
     """What one log holds; ``uncleanable_reason`` is None while it can be cleaned.
 
-    ``error_message`` says why it cannot be served, where there is an ``error``.
+    ``error_message`` says why it cannot be served, where there is an ``error``; ``damage`` names
+    the records that a reader found damaged last, None while nobody has found any.
     ``cleaning_state`` is idle, in progress, aborted or paused; while a pass is in progress the byte
     counts say how far it is: what is dirty is gone over twice.
     """
@@ -95,6 +96,7 @@ class PartitionDescription:
     cleaning_bytes_done: int = 0
     cleaning_bytes_total: int = 0
     segments: list[SegmentDescription] = field(default_factory=list)
+    damage: str | None = None
 
 
 @shape

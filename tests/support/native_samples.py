@@ -246,6 +246,7 @@ def _housekeeping_samples() -> dict[ApiKey, tuple[Any, Any]]:
         cleaning_bytes_done=10,
         cleaning_bytes_total=11,
         segments=[api.SegmentDescription(0, 100, 4096, 1372896000000, 3, 2)],
+        damage="lost",
     )
     return {
         ApiKey.DESCRIBE_LOG_DIRS: (

@@ -85,6 +85,7 @@ DESCRIBE_PARTITIONS_RESPONSE: Final = Message(
             cleaning_bytes_done=INT64,
             cleaning_bytes_total=INT64,
             segments=list_of(_SEGMENT.field),
+            damage=NULLABLE_STRING,
         ).field
     ),
     unknown_topics=NAMES,

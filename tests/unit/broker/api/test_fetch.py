@@ -13,7 +13,12 @@ from seglog.broker.api.context import Pending
 from seglog.broker.ops import troubles_of
 from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.log import FetchData
-from seglog.protocol.api import FetchPartition, FetchRequest, FetchResponse
+from seglog.protocol.api import (
+    DescribePartitionsRequest,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.batch import iter_batches, read_header
 from seglog.protocol.types import IsolationLevel
@@ -325,6 +330,9 @@ async def test_damaged_batch_is_answered_counted_and_shown(broker: BrokerParts) 
     assert broker.services.counters.damaged_reads == 1
     (trouble,) = troubles_of(broker.services)
     assert trouble.startswith("partitions with damaged records: 1; t-0: ")
+    (described,) = (await broker.ask(DescribePartitionsRequest(["t"]))).partitions
+    assert described.damage is not None
+    assert "go on at offset 7" in described.damage
 
 
 async def test_parked_fetch_is_answered_after_the_work_that_its_read_needs(

@@ -245,6 +245,26 @@ def test_the_first_line_of_health_is_silent_about_a_log_that_cannot_be_compacted
     assert others == ["partition t-0 cannot be compacted: 00.log is corrupt"]
 
 
+def test_health_and_describe_name_damaged_records(threaded_broker: FakeBroker) -> None:
+    threaded_broker.create("t")
+    damage = "00.log is corrupt: the records from offset 6 on are damaged"
+
+    def answer(request: object) -> object:
+        if isinstance(request, api.DescribeLogDirsRequest):
+            return api.DescribeLogDirsResponse([])
+        if isinstance(request, api.DescribePartitionsRequest):
+            return api.DescribePartitionsResponse([api.PartitionDescription("t", 0, damage=damage)])
+        return None
+
+    threaded_broker.script = answer
+    result = run("health", server=threaded_broker.address)
+    first, *others = result.stdout.splitlines()
+    assert (result.exit_code, " is not well: " in first) == (1, True)
+    assert others == [f"partition t-0 has damaged records: {damage}"]
+    result = run("partitions", "describe", "t", server=threaded_broker.address)
+    assert result.stdout.splitlines()[1].endswith(f"  damaged: {damage}")
+
+
 def test_a_tombstone_or_a_header_is_lost_on_its_way(threaded_broker: FakeBroker) -> None:
     (log,) = threaded_broker.create("t")
     address = threaded_broker.address
