@@ -5,7 +5,8 @@ The loop decides and collects, workers do what blocks, the loop notes the outcom
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from seglog.broker.errors import RequestError
@@ -147,12 +148,6 @@ class BackgroundWork:
             except StorageError as failure:
                 logger.warning("event=segment-not-examined path=%s error=%s", error.path, failure)
 
-    def roll_overdue(self) -> None:
-        """Seal active segments of compacted logs that have passed ``max.compaction.lag.ms``."""
-        now_ms = self._clock.time_ms()
-        for partition in list(self._partitions.all()):
-            partition.roll_if_overdue(now_ms)
-
     def roll_if_overdue(self, log: Log) -> None:
         """Seal the active segment of one log, if it has passed ``max.compaction.lag.ms``."""
         try:
@@ -259,17 +254,21 @@ class BackgroundWork:
     async def checkpoint_recovery_points(self) -> None:
         """The task: write recovery points that have moved."""
         await self._run_jobs(
-            RECOVERY_POINT_CHECKPOINT_TASK, self._housekeeping.recovery_point_jobs()
+            RECOVERY_POINT_CHECKPOINT_TASK,
+            await _collect(self._housekeeping.recovery_point_steps),
         )
 
     async def checkpoint_log_starts(self) -> None:
         """The task: write log start offsets that have moved."""
-        await self._run_jobs(LOG_START_OFFSET_CHECKPOINT_TASK, self._housekeeping.log_start_jobs())
+        await self._run_jobs(
+            LOG_START_OFFSET_CHECKPOINT_TASK, await _collect(self._housekeeping.log_start_steps)
+        )
 
     async def checkpoint_high_watermarks(self) -> None:
         """The task: write high watermarks that have moved."""
         await self._run_jobs(
-            HIGH_WATERMARK_CHECKPOINT_TASK, self._housekeeping.high_watermark_jobs()
+            HIGH_WATERMARK_CHECKPOINT_TASK,
+            await _collect(self._housekeeping.high_watermark_steps),
         )
 
     async def store_log_starts(self, wanted: Mapping[Log, int]) -> dict[LogDir, StorageError]:
@@ -283,15 +282,20 @@ class BackgroundWork:
             self._logs.log_dir_of(log) for log, start in wanted.items() if _frees(log, start)
         }
         with self._housekeeping.wanted_starts(wanted):
-            jobs = [
-                job for job in self._housekeeping.log_start_jobs(freeing) if job.log_dir in log_dirs
-            ]
+            jobs = await _collect(
+                partial(self._housekeeping.log_start_steps, only=log_dirs, freeing=freeing)
+            )
             outcomes = await asyncio.gather(*(self._run_job(job) for job in jobs))
-        return {
-            job.log_dir: error
-            for job, error in zip(jobs, outcomes, strict=True)
-            if error is not None
+        # Where a directory was lost during the collection, nothing was written.
+        errors = {
+            log_dir: StorageError(f"data directory {log_dir.path} takes no changes any more")
+            for log_dir in log_dirs
+            if not log_dir.is_writable_now
         }
+        for job, error in zip(jobs, outcomes, strict=True):
+            if error is not None:
+                errors[job.log_dir] = error
+        return errors
 
     async def _run_jobs(self, purpose: str, jobs: Iterable[LogDirJob]) -> None:
         """Run jobs in the threads of their directories; not where the last ones still run."""
@@ -334,6 +338,14 @@ class BackgroundWork:
         except WorkersStoppedError:
             return None  # the stop writes all checkpoints
         return None
+
+
+async def _collect(steps: Callable[[list[LogDirJob]], Iterator[None]]) -> list[LogDirJob]:
+    """Collect jobs over as many turns as that takes."""
+    jobs: list[LogDirJob] = []
+    async for _ in in_turns(steps(jobs)):
+        pass
+    return jobs
 
 
 def _frees(log: Log, log_start: int) -> bool:

@@ -8,8 +8,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from typing import Final
 
-from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
+from seglog.broker.storage.checkpoint_writer import CheckpointWriter
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
 from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
@@ -27,6 +28,9 @@ from seglog.config import BrokerConfig
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+_LOGS_IN_A_STEP: Final = 50
+"""Of so many logs offsets are collected at a time, which takes some 0.2 ms."""
 
 
 class LogHousekeeping:
@@ -297,12 +301,12 @@ class LogHousekeeping:
     # ---- checkpoints
 
     def checkpoint_jobs(self, only: LogDir | None = None) -> list[LogDirJob]:
-        """Write all checkpoints that have changed, in all directories or in one."""
-        directories = self._directories.writable if only is None else [only]
-        jobs = []
-        for log_dir in directories:
-            for writer, offsets_in in self._checkpoints_of(log_dir):
-                jobs += _jobs_in(log_dir, writer.job(offsets_in(log_dir)))
+        """Write all checkpoints that have changed, in all directories or in one; for a stop."""
+        jobs: list[LogDirJob] = []
+        for log_dir in self._directories.writable if only is None else [only]:
+            for writer, offset_of in self._checkpoints_of(log_dir):
+                for _ in self._collect(log_dir, writer, offset_of, jobs):
+                    pass
         return jobs
 
     def stale_checkpoints(
@@ -314,76 +318,107 @@ class LogHousekeeping:
         one after a crash.
         """
         jobs: list[LogDirJob] = []
-        for writer, offsets_in in self._checkpoints_of(log_dir):
+        for writer, offset_of in self._checkpoints_of(log_dir):
             if writer.may_know(topic_partitions):
-                jobs += _jobs_in(log_dir, writer.job(offsets_in(log_dir)))
+                for _ in self._collect(log_dir, writer, offset_of, jobs):
+                    pass
         return [job.run for job in jobs]
 
-    def recovery_point_jobs(self) -> list[LogDirJob]:
-        """Write the recovery points that have moved, and make reserves anew that were given up."""
-        jobs = []
+    def forget(self, topic_partitions: Collection[TopicPartition]) -> None:
+        """Say nothing in checkpoints of partitions that are deleted, begun ones included."""
+        for log_dir in self._directories.all:
+            for writer, _ in self._checkpoints_of(log_dir):
+                writer.forget(topic_partitions)
+
+    def recovery_point_steps(self, jobs: list[LogDirJob]) -> Iterator[None]:
+        """Collect recovery points that have moved, some logs with each step.
+
+        After each step others may use and change the logs, and so with the two below.
+
+        Args:
+            jobs: what has to be run is added to it, reserves that were given up included.
+        """
         for log_dir in self._directories.writable:
-            jobs += _jobs_in(
-                log_dir, log_dir.recovery_points.job(self._recovery_points_in(log_dir))
-            )
+            yield from self._collect(log_dir, log_dir.recovery_points, _recovery_point_of, jobs)
             jobs += self.reserve_jobs(log_dir)
-        return jobs
 
     def reserve_jobs(self, log_dir: LogDir, *, has_room: bool = False) -> list[LogDirJob]:
         """Make the reserve of a directory anew if it is not there, or too small for its catalog."""
         reserve = log_dir.reserve
         return _jobs_in(log_dir, reserve.enlarge if has_room else reserve.keep)
 
-    def log_start_jobs(self, freeing: Collection[LogDir] = ()) -> list[LogDirJob]:
-        """Write the log start offsets that have moved and lie within a segment.
+    def log_start_steps(
+        self,
+        jobs: list[LogDirJob],
+        only: Collection[LogDir] | None = None,
+        freeing: Collection[LogDir] = (),
+    ) -> Iterator[None]:
+        """Collect the log start offsets that have moved and lie within a segment.
 
         Those of logs from which segments were taken away stay until that is on disk, which is seen
         to first; the next time they are left out.
 
         Args:
+            only: the directories to look at; None for all.
             freeing: directories in which that leads to more space.
         """
-        jobs = []
         for log_dir in self._directories.writable:
-            jobs += self._name_syncs_in(log_dir)
-            starts = self._log_starts_in(log_dir)
-            write = log_dir.log_starts.job(starts, frees_space=log_dir in freeing)
-            jobs += _jobs_in(log_dir, write)
-        return jobs
+            if only is not None and log_dir not in only:
+                continue
+            syncs: list[LogDirJob] = []
 
-    def high_watermark_jobs(self) -> list[LogDirJob]:
-        """Write the high watermarks that have moved."""
-        jobs = []
-        for log_dir in self._directories.writable:
-            jobs += _jobs_in(
-                log_dir, log_dir.high_watermarks.job(self._high_watermarks_in(log_dir))
+            def offset_of(
+                log: Log, log_dir: LogDir = log_dir, syncs: list[LogDirJob] = syncs
+            ) -> int | None:
+                if log.removed_names.lowest_on_disk() is not None:
+                    sync = log.removed_names.begin_sync(log.directory).run
+                    syncs.append(LogDirJob(log_dir, sync))
+                return self._log_start_of(log)
+
+            writes: list[LogDirJob] = []
+            yield from self._collect(
+                log_dir, log_dir.log_starts, offset_of, writes, frees_space=log_dir in freeing
             )
-        return jobs
+            jobs += [*syncs, *writes]
+
+    def high_watermark_steps(self, jobs: list[LogDirJob]) -> Iterator[None]:
+        """Collect the high watermarks that have moved."""
+        for log_dir in self._directories.writable:
+            yield from self._collect(log_dir, log_dir.high_watermarks, _high_watermark_of, jobs)
+
+    def _collect(
+        self,
+        log_dir: LogDir,
+        writer: CheckpointWriter,
+        offset_of: Callable[[Log], int | None],
+        jobs: list[LogDirJob],
+        *,
+        frees_space: bool = False,
+    ) -> Iterator[None]:
+        """Collect one checkpoint of a directory; see `checkpoint_writer` for what that may mix."""
+        ticket = writer.begin()
+        was_writable = log_dir.is_writable_now
+        offsets: dict[TopicPartition, int] = {}
+        for number, log in enumerate(list(self._registry.of_directory(log_dir)), 1):
+            # Its topic may have been deleted since the first step, and made anew.
+            if self._registry.get(log.topic_partition) is log:
+                offset = offset_of(log)
+                if offset is not None:
+                    offsets[log.topic_partition] = offset
+            if number % _LOGS_IN_A_STEP == 0:
+                yield
+        if was_writable and not log_dir.is_writable_now:
+            return  # its logs were let go on the way: what was collected is not all there is
+        jobs += _jobs_in(log_dir, writer.job(offsets, ticket, frees_space=frees_space))
 
     def _checkpoints_of(
         self, log_dir: LogDir
-    ) -> list[tuple[CheckpointWriter, Callable[[LogDir], Offsets]]]:
+    ) -> list[tuple[CheckpointWriter, Callable[[Log], int | None]]]:
         return [
-            (log_dir.recovery_points, self._recovery_points_in),
-            (log_dir.log_starts, self._log_starts_in),
-            (log_dir.high_watermarks, self._high_watermarks_in),
+            (log_dir.recovery_points, _recovery_point_of),
+            (log_dir.log_starts, self._log_start_of),
+            (log_dir.high_watermarks, _high_watermark_of),
         ]
-
-    def _recovery_points_in(self, log_dir: LogDir) -> Offsets:
-        return {log.topic_partition: log.offsets.recovery_point for log in self._logs_in(log_dir)}
-
-    def _high_watermarks_in(self, log_dir: LogDir) -> Offsets:
-        return {log.topic_partition: log.offsets.high_watermark for log in self._logs_in(log_dir)}
-
-    def _name_syncs_in(self, log_dir: LogDir) -> list[LogDirJob]:
-        return [
-            LogDirJob(log_dir, log.removed_names.begin_sync(log.directory).run)
-            for log in self._logs_in(log_dir)
-            if log.removed_names.lowest_on_disk() is not None
-        ]
-
-    def _logs_in(self, log_dir: LogDir) -> Collection[Log]:
-        return self._registry.of_directory(log_dir)
 
     @contextlib.contextmanager
     def wanted_starts(self, wanted: Mapping[Log, int]) -> Iterator[None]:
@@ -398,17 +433,21 @@ class LogHousekeeping:
                 if not self._wanted_starts[log]:
                     del self._wanted_starts[log]
 
-    def _log_starts_in(self, log_dir: LogDir) -> Offsets:
-        starts: dict[TopicPartition, int] = {}
+    def _log_start_of(self, log: Log) -> int | None:
+        start = log.offsets.log_start
         wanted = self._wanted_starts
-        for log in self._logs_in(log_dir):
-            start = log.offsets.log_start
-            if wanted and log in wanted:
-                start = max(start, *wanted[log])
-            # Of most logs it is 0, below which there is nothing: no look at their segments.
-            if start > 0 and log.is_start_in_doubt(start):
-                starts[log.topic_partition] = start
-        return starts
+        if wanted and log in wanted:
+            start = max(start, *wanted[log])
+        # Of most logs it is 0, below which there is nothing: no look at their segments.
+        return start if start > 0 and log.is_start_in_doubt(start) else None
+
+
+def _recovery_point_of(log: Log) -> int:
+    return log.offsets.recovery_point
+
+
+def _high_watermark_of(log: Log) -> int:
+    return log.offsets.high_watermark
 
 
 def _jobs_in(log_dir: LogDir, write: Callable[[], None] | None) -> list[LogDirJob]:

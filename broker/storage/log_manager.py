@@ -312,6 +312,7 @@ class LogManager:
         for log in logs:
             self._registry.remove(log)
         offline = self._registry.forget_offline(topic)
+        self.housekeeping.forget([*(log.topic_partition for log in logs), *offline])
         by_directory: dict[LogDir, list[Log]] = {}
         for log in logs:
             by_directory.setdefault(self.log_dir_of(log), []).append(log)

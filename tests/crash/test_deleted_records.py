@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.log_builder import NOW_MS, append_many, base_offsets, offsets_of, read_all
-from support.managed_logs import ManagedLogs
+from support.managed_logs import ManagedLogs, collected
 from support.recording_file_system import Keep, RecordingFileSystem
 
 
@@ -30,11 +30,11 @@ def test_deleted_records_do_not_come_back_with_a_power_cut(
     broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
     assert base_offsets(log)[0] == target
     for _ in range(2):
-        for job in broker.manager.housekeeping.log_start_jobs():
+        for job in collected(broker.manager.housekeeping.log_start_steps):
             job.run()
         broker.checkpoint()
     assert broker.remove_files(NOW_MS + 60_000) == 1
-    for job in broker.manager.housekeeping.log_start_jobs():
+    for job in collected(broker.manager.housekeeping.log_start_steps):
         job.run()
     assert "t 0" not in (root / "log-start-offset-checkpoint").read_text()
     for change in range(acknowledged, len(disk.changes) + 1):

@@ -1,11 +1,12 @@
 """A log manager with its catalog, started and stopped as a broker does it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import Log
+from seglog.broker.storage.log_dir import LogDirJob
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.config import BrokerConfig
@@ -18,6 +19,14 @@ ResultT = TypeVar("ResultT")
 def run_in_order(jobs: Sequence[Callable[[], ResultT]], /) -> Sequence[ResultT]:
     """Run one job after the other; takes the place of threads."""
     return [job() for job in jobs]
+
+
+def collected(steps: Callable[[list[LogDirJob]], Iterator[None]]) -> list[LogDirJob]:
+    """The jobs that housekeeping collects, all steps taken."""
+    jobs: list[LogDirJob] = []
+    for _ in steps(jobs):
+        pass
+    return jobs
 
 
 class ManagedLogs:

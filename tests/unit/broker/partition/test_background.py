@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
 
+from seglog.broker.partition.background import BackgroundWork
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.files import OsFileSystem
 from seglog.protocol.errors import ErrorCode
@@ -244,6 +246,27 @@ async def test_housekeeping_of_many_partitions_lets_others_run_in_between(
             await asyncio.sleep(0)
             turns += 1
         assert turns >= 50
+
+
+async def test_collecting_offsets_of_many_partitions_lets_others_run_in_between(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S10: each checkpoint was collected in one turn, 8 to 40 ms for 10,000 partitions."""
+    await setup.broker.create_topic("many", 320)
+    monkeypatch.setattr("seglog.broker.runtime.turns.time.monotonic", count().__next__)
+    monkeypatch.setattr(BackgroundWork, "_run_jobs", AsyncMock())
+    background = setup.broker.services.background
+    for task in (
+        background.checkpoint_recovery_points,
+        background.checkpoint_log_starts,
+        background.checkpoint_high_watermarks,
+    ):
+        turns = 0
+        running = asyncio.ensure_future(task())
+        while not running.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 6
 
 
 async def test_a_topic_costs_few_syncs_one_after_the_other(tmp_path: Path) -> None:

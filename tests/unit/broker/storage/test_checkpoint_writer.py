@@ -46,6 +46,39 @@ def test_an_older_job_overwrites_a_newer_one(tmp_path: Path) -> None:
     assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 2}
 
 
+def test_a_collection_that_was_overtaken_does_not_take_an_acknowledged_offset_back(
+    tmp_path: Path,
+) -> None:
+    """S10, DEL-8: what was collected in slices may be older than what is on disk already."""
+    writer = CheckpointWriter(OsFileSystem(), str(tmp_path / "c"))
+    slow = writer.begin()
+    acknowledged = writer.job({_T0: 7}, writer.begin())
+    assert acknowledged is not None
+    late = writer.job({_T0: 3}, slow)
+    assert late is not None, "what it was asked for is on disk once the newer one is"
+    late()
+    acknowledged()
+    assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {_T0: 7}
+    assert writer.job({_T0: 3}, slow) is None
+
+
+def test_a_deleted_partition_comes_back_with_no_collection_that_was_under_way(
+    tmp_path: Path,
+) -> None:
+    writer = CheckpointWriter(OsFileSystem(), str(tmp_path / "c"))
+    other = TopicPartition("u", 0)
+    ticket = writer.begin()
+    writer.forget([_T0])
+    job = writer.job({_T0: 3, other: 4}, ticket)
+    assert job is not None
+    job()
+    assert OffsetCheckpointFile(OsFileSystem(), str(tmp_path / "c")).read() == {other: 4}
+    assert writer.job({_T0: 0, other: 4}, writer.begin()) is not None, "a new one of that name"
+    assert writer.may_know([_T0]), "its offset is about to be written"
+    writer.forget([_T0])
+    assert not writer.may_know([_T0])
+
+
 class HeldRename(FailingDisk):
     """The first rename waits until the test lets it go on."""
 

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.data_directories import NoUsableDirectoryError
-from seglog.broker.storage.errors import MissingFileError, StorageError
+from seglog.broker.storage.errors import FileError, MissingFileError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.log_dir import LogDirJob
 from seglog.broker.storage.retention_plan import RetentionFinding
 from support.failing_disk import FailingDisk
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, read_all
-from support.managed_logs import ManagedLogs
+from support.managed_logs import ManagedLogs, collected
 
 SMALL = {"segment.bytes": "1000"}
 
@@ -290,6 +292,62 @@ def test_retention_takes_one_log_after_the_other(tmp_path: Path) -> None:
     broker.kill()
 
 
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_topic_deleted_between_two_slices_is_in_no_checkpoint(
+    tmp_path: Path, *, is_made_anew: bool
+) -> None:
+    """S10: its recovery point would be taken for that of a later topic of the same name."""
+    broker = ManagedLogs(tmp_path)
+    for log in [*broker.create_topic("t", 60), *broker.create_topic("u", 60)]:
+        append_many(log, 3)
+        log.flush()
+    jobs: list[LogDirJob] = []
+    steps = broker.manager.housekeeping.recovery_point_steps(jobs)
+    next(steps)
+    next(steps)
+    broker.delete_topic("t")
+    if is_made_anew:
+        broker.create_topic("t", 60)
+    for _ in steps:
+        pass
+    for job in jobs:
+        job.run()
+    file = OffsetCheckpointFile(OsFileSystem(), f"{tmp_path}/recovery-point-offset-checkpoint")
+    found = file.read()
+    assert {topic_partition.topic for topic_partition, offset in found.items() if offset} == {"u"}
+    assert len(found) >= 60
+    broker.kill()
+
+
+def test_offsets_are_collected_of_a_few_logs_at_a_time(tmp_path: Path) -> None:
+    """S10: log starts of 10,000 partitions took 32 to 40 ms in one turn."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t", 220)
+    housekeeping = broker.manager.housekeeping
+    jobs: list[LogDirJob] = []
+    for steps in (
+        housekeeping.recovery_point_steps,
+        housekeeping.log_start_steps,
+        housekeeping.high_watermark_steps,
+    ):
+        assert len(list(steps(jobs))) >= 4
+    broker.kill()
+
+
+def test_an_incomplete_collection_of_a_directory_that_fails_is_not_written(tmp_path: Path) -> None:
+    broker = ManagedLogs(tmp_path / "a", tmp_path / "b")
+    broker.create_topic("t", 120)
+    jobs: list[LogDirJob] = []
+    steps = broker.manager.housekeeping.high_watermark_steps(jobs)
+    next(steps)
+    lost = broker.manager.log_dirs[0]
+    broker.manager.failures.report(lost, FileError("sync", "x", "broken"))
+    for _ in steps:
+        pass
+    assert [job.log_dir for job in jobs] == [broker.manager.log_dirs[1]]
+    broker.kill()
+
+
 def test_an_idle_broker_writes_checkpoints_for_ever(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path)
     append_many(broker.create_topic("t")[0], 3)
@@ -298,7 +356,7 @@ def test_an_idle_broker_writes_checkpoints_for_ever(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in names}
     broker.checkpoint()
     assert {path: path.stat().st_mtime_ns for path in names} == before
-    assert broker.manager.housekeeping.high_watermark_jobs() == []
+    assert collected(broker.manager.housekeeping.high_watermark_steps) == []
     broker.kill()
     broker = ManagedLogs(tmp_path)
     assert broker.log("t").offsets.high_watermark == 3
@@ -313,7 +371,7 @@ def test_checkpoints_are_written_below_a_disk_that_was_unmounted(tmp_path: Path)
     data.rename(tmp_path / "unmounted")
     data.mkdir()
     housekeeping = broker.manager.housekeeping
-    jobs = [*housekeeping.checkpoint_jobs(), *housekeeping.recovery_point_jobs()]
+    jobs = [*housekeeping.checkpoint_jobs(), *collected(housekeeping.recovery_point_steps)]
     assert len(jobs) >= 2
     for job in jobs:
         with pytest.raises(MissingFileError, match="unmounted") as caught:
@@ -363,7 +421,7 @@ def test_a_start_offset_at_a_segment_base_is_checkpointed(tmp_path: Path) -> Non
     broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
     broker.checkpoint()
     assert checkpoint.read_text() == "0\n1\nt 0 2\n", "a power cut may still bring segments back"
-    for job in broker.manager.housekeeping.log_start_jobs():
+    for job in collected(broker.manager.housekeeping.log_start_steps):
         job.run()
     broker.checkpoint()
     assert checkpoint.read_text() == "0\n0\n"

@@ -20,7 +20,7 @@ from seglog.protocol.types import TopicPartition
 from support.failing_disk import FailingDisk
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import NOW_MS, append_many, names_in, offsets_of, read_all
-from support.managed_logs import ManagedLogs
+from support.managed_logs import ManagedLogs, collected
 
 MARKER = ".kafka_cleanshutdown"
 
@@ -256,7 +256,7 @@ def test_deleted_records_come_back_after_a_kill(tmp_path: Path) -> None:
     log = broker.create_topic("t")[0]
     append_many(log, 50)
     log.delete_records_before(30)
-    for job in broker.manager.housekeeping.log_start_jobs():
+    for job in collected(broker.manager.housekeeping.log_start_steps):
         job.run()
     broker.kill()
     broker = ManagedLogs(tmp_path)
@@ -547,7 +547,7 @@ def test_a_stop_on_a_full_disk_leaves_the_reserve_for_what_frees_space(tmp_path:
     assert (tmp_path / "seglog-reserve").exists()
     broker = ManagedLogs(tmp_path)
     (tmp_path / "seglog-reserve").unlink()
-    for job in broker.manager.housekeeping.recovery_point_jobs():
+    for job in collected(broker.manager.housekeeping.recovery_point_steps):
         job.run()
     assert (tmp_path / "seglog-reserve").exists()
     broker.stop()
