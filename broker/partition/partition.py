@@ -223,10 +223,16 @@ class Partition:
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to ``epoch`` and the offset where it ended; (-1, -1) if unknown."""
         log_end = self.log.offsets.log_end
+        epochs = self.log.leader_epochs
         if epoch == self.leader_epoch:
             # Noted with its first batch only; a reader of a log that has none has missed nothing.
             return epoch, log_end
-        found = self.log.leader_epochs.end_offset_for(epoch, log_end)
+        latest = epochs.latest_epoch
+        if latest < epoch < self.leader_epoch:
+            # A power cut has taken all that was written in it, or retention. Its reader is to go on
+            # at the end, not to hear of an unknown offset and begin at the start of the log.
+            return epoch if latest == NO_LEADER_EPOCH else latest, log_end
+        found = epochs.end_offset_for(epoch, log_end)
         return found.epoch, found.start_offset
 
     def available_bytes(self, offset: int, max_bytes: int, isolation: FetchIsolation) -> int:

@@ -10,8 +10,9 @@ from seglog.broker.api.context import Pending
 from seglog.broker.partition.partition import Partition
 from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.flush_ticket import FlushTicket
-from seglog.protocol.api import ProducePartition, ProduceRequest
+from seglog.protocol.api import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.types import IsolationLevel
 from support.broker_parts import CONTEXT, NOW_MS, BrokerParts, batch_of
 from support.replicas import LaggingReplicas
 
@@ -162,3 +163,27 @@ async def test_open_partition_makes_everything_written_visible(broker: BrokerPar
     produce(broker, 1)
     again = await broker.restart(clean=False)
     assert again.log("t", 0).offsets.high_watermark == 2
+
+
+async def test_reader_of_an_epoch_that_was_lost_is_told_where_the_log_ends(
+    broker: BrokerParts,
+) -> None:
+    """KIP-320: told of an unknown epoch, it would begin at the start of the log, or at its end."""
+    produce(broker, 1)
+    again = await (await broker.restart(clean=False)).restart(clean=False)
+    partition = again.partition("t", 0)
+    assert (partition.leader_epoch, again.log("t", 0).leader_epochs.latest_epoch) == (2, 0)
+    assert partition.end_offset_for_epoch(1) == (0, 2)
+    assert partition.end_offset_for_epoch(3) == (-1, -1)
+    entry = FetchPartition("t", 0, 5, 1000, last_fetched_epoch=1)
+    request = FetchRequest(0, 1, 1000, [entry], IsolationLevel.READ_UNCOMMITTED)
+    (result,) = (await again.ask(request)).partitions
+    assert (result.error, result.diverging_epoch) == (ErrorCode.NONE, (0, 2))
+
+
+async def test_reader_of_a_log_that_is_empty_after_a_kill_has_missed_nothing(
+    broker: BrokerParts,
+) -> None:
+    """No epoch is noted in it; those below the leader's are no news."""
+    again = await (await broker.restart(clean=False)).restart(clean=False)
+    assert again.partition("t", 0).end_offset_for_epoch(1) == (1, 0)
