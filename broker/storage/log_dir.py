@@ -25,6 +25,7 @@ from seglog.broker.storage.errors import (
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
@@ -287,6 +288,18 @@ class LogDir:
     def read_high_watermarks(self) -> Offsets:
         """High watermarks; none if the file is damaged."""
         return self._read(REPLICATION_OFFSET_CHECKPOINT, self.high_watermarks, "start-at-log-start")
+
+    def read_cleaned(self) -> Offsets:
+        """How far logs were compacted, also those that are not any more; none if that is damaged.
+
+        The cleaner, who writes it, reports damage.
+        """
+        file = OffsetCheckpointFile(self._file_system, self._file(CLEANER_OFFSET_CHECKPOINT))
+        try:
+            return file.read()
+        except CorruptFileError as error:
+            logger.debug("event=cleaned-logs-unknown directory=%s error=%s", self.path, error)
+            return {}
 
     def _read(self, name: str, writer: CheckpointWriter, action: str) -> Offsets:
         file = OffsetCheckpointFile(self._file_system, self._file(name))

@@ -56,6 +56,7 @@ class LoadOptions:
     is_recovery_point_known: bool
     log_start_checkpoint: int
     leader_epoch_floor: int | None
+    may_have_gaps: bool
     topic_id: bytes | None
     producer_expiration_ms: int
 
@@ -71,6 +72,7 @@ def load_log(
     recovery_point: int | None = None,
     log_start_checkpoint: int = 0,
     leader_epoch_floor: int | None = None,
+    was_compacted: bool = False,
     topic_id: bytes | None = None,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
 ) -> Log:
@@ -85,6 +87,7 @@ def load_log(
             and a gap between two segments does not end the log, for it may have been synced so.
         log_start_checkpoint: 0 if unknown.
         leader_epoch_floor: of the directory, see `LogDir`; None if any epoch may be in the batches.
+        was_compacted: whether it was ever, whatever its policy is now: a gap may be no loss.
         topic_id: of ``partition.metadata``.
         producer_expiration_ms: ``producer.id.expiration.ms``.
 
@@ -99,6 +102,7 @@ def load_log(
         recovery_point is not None,
         log_start_checkpoint,
         leader_epoch_floor,
+        was_compacted or config.compacts,
         topic_id,
         producer_expiration_ms,
     )
@@ -144,7 +148,7 @@ class LogLoader:
                 leader_epochs,
                 recovery_point=options.recovery_point,
                 log_start=log_start,
-                is_compacted=self.config.compacts,
+                is_compacted=options.may_have_gaps,
                 keeps_holes=not options.is_recovery_point_known,
                 leader_epoch_max=self._leader_epoch_max(leader_epochs),
                 now_ms=options.now_ms,

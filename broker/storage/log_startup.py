@@ -60,6 +60,7 @@ class _Checkpoints(NamedTuple):
     recovery_points: Offsets
     log_starts: Offsets
     high_watermarks: Offsets
+    cleaned: Offsets
 
 
 class LogStartup:
@@ -165,6 +166,7 @@ class LogStartup:
                     log_start_checkpoint=checkpoints.log_starts.get(
                         topic_partition, log_starts.get(topic_partition, 0)
                     ),
+                    was_compacted=topic_partition in checkpoints.cleaned,
                     topic_id=topic.topic_id,
                     producer_expiration_ms=config.producer_id_expiration_ms,
                 )
@@ -418,6 +420,7 @@ def _read(log_dir: LogDir) -> _Checkpoints:
         log_dir.read_recovery_points(),
         log_dir.read_log_starts(),
         log_dir.read_high_watermarks(),
+        log_dir.read_cleaned(),
     )
 
 

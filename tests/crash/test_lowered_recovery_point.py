@@ -53,3 +53,27 @@ def test_full_disk_keeps_no_recovery_point_above_the_log_end_and_no_broker_from_
     broker.checkpoint()
     assert "t 0 9\n" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
     broker.stop()
+
+
+def test_log_that_was_compacted_before_its_policy_was_changed_keeps_what_follows_a_gap(
+    tmp_path: Path,
+) -> None:
+    """REC-4: compaction has taken the last records of a segment, and not a power cut."""
+    broker = ManagedLogs(tmp_path)
+    for topic in ("t", "u"):
+        (log,) = broker.create_topic(topic, 1, {"segment.bytes": "400"})
+        append_many(log, 12, value_bytes=40)
+        log.flush()
+        first = log.segments.first
+        assert first is not None
+        *_, (_, last_position) = first.batches()
+        with (tmp_path / f"{topic}-0" / f"{0:020d}.log").open("r+b") as data:
+            data.truncate(last_position)
+    broker.checkpoint()
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n2\nt 0 0\nu 0 0\n")
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 9\n")
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert broker.log("t").offsets.log_end == 12
+    assert broker.log("u").offsets.log_end == 2
+    broker.stop()
