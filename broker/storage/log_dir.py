@@ -34,6 +34,7 @@ from seglog.broker.storage.layout import (
     parent_directory,
 )
 from seglog.broker.storage.meta_properties import MetaProperties, read_meta_properties
+from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +64,9 @@ class LogDir:
         read_only_reason: why nothing is written any more, while reading goes on; None before that.
         offline_reason: why the directory is not used any more; None while it is.
         reserve: space kept back for what frees space.
+        starts_when_lost: log start offsets of logs in it for when they are not served: what its
+            checkpoint said at the start, and what those had that went offline since. A checkpoint
+            without them would bring deleted records back once the logs can be opened again.
         bytes_pending_deletion: bytes of files that are renamed but not removed yet.
         leader_epoch_floor: the least leader epoch in which its logs are led. It rises with each
             start that was not clean, so that clients can tell records that were lost from others
@@ -82,6 +86,7 @@ class LogDir:
         self.log_starts = self._writer(file_system, LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._writer(file_system, REPLICATION_OFFSET_CHECKPOINT)
         self.leader_epoch_floor = 0
+        self.starts_when_lost: dict[TopicPartition, int] = {}
         self._file_system = file_system
         self._lock = DirectoryLock(path)
 
@@ -283,7 +288,9 @@ class LogDir:
 
     def read_log_starts(self) -> Offsets:
         """Log start offsets above the first segment; none if the file is damaged."""
-        return self._read(LOG_START_OFFSET_CHECKPOINT, self.log_starts, "start-at-first-segment")
+        starts = self._read(LOG_START_OFFSET_CHECKPOINT, self.log_starts, "start-at-first-segment")
+        self.starts_when_lost = dict(starts)
+        return starts
 
     def read_high_watermarks(self) -> Offsets:
         """High watermarks; none if the file is damaged."""

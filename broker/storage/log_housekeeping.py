@@ -409,6 +409,8 @@ class LogHousekeeping:
                 yield
         if was_writable and not log_dir.is_writable_now:
             return  # its logs were let go on the way: what was collected is not all there is
+        if writer is log_dir.log_starts:
+            offsets |= self._lost_starts_in(log_dir)
         jobs += _jobs_in(log_dir, writer.job(offsets, ticket, frees_space=frees_space))
 
     def _checkpoints_of(
@@ -432,6 +434,10 @@ class LogHousekeeping:
                 self._wanted_starts[log].remove(start)
                 if not self._wanted_starts[log]:
                     del self._wanted_starts[log]
+
+    def _lost_starts_in(self, log_dir: LogDir) -> dict[TopicPartition, int]:
+        offline, lost = self._registry.offline, log_dir.starts_when_lost
+        return {each: start for each, start in lost.items() if each in offline}
 
     def _log_start_of(self, log: Log) -> int | None:
         start = log.offsets.log_start

@@ -106,6 +106,7 @@ class StorageFailures:
         if self._registry.get(log.topic_partition) is not log:
             return  # its topic is being deleted: there is nothing to lose
         logger.error("event=log-offline log=%s reason=%r", log.topic_partition, str(error))
+        self._note_start(log_dir, log)
         self._registry.remove(log)
         log.abandon()
         self.damaged.add(log_dir)
@@ -124,6 +125,7 @@ class StorageFailures:
         """Let go of what lies in a directory that is offline."""
         logs = list(self._registry.of_directory(log_dir))
         for log in logs:
+            self._note_start(log_dir, log)
             self._registry.remove(log)
             log.abandon()
         partitions = [log.topic_partition for log in logs]
@@ -132,6 +134,14 @@ class StorageFailures:
         self._deletions.forget(log_dir)
         self.on_unwritable(log_dir)
         self.on_lost(partitions)
+
+    def _note_start(self, log_dir: LogDir, log: Log) -> None:
+        """Have the log start of a log that goes offline kept in the checkpoint."""
+        for each in self._directories.all:
+            # A topic of that name may have been elsewhere before it was deleted and made anew.
+            each.starts_when_lost.pop(log.topic_partition, None)
+        if log.offsets.log_start > 0:
+            log_dir.starts_when_lost[log.topic_partition] = log.offsets.log_start
 
 
 def _is_denied(log_dir: LogDir, error: StorageError, log: Log | None) -> bool:
