@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile
 SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
-.PHONY: schedules powercut install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
+.PHONY: schedules powercut faults install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
 
 install: $(STAMP)
 
@@ -53,6 +53,10 @@ STATES ?= 500
 
 powercut: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m support.power_cut_runs --states $(STATES) --first $(FIRST) $(if $(SEED),--seed $(SEED))
+
+# Lives in which one call on the disk fails: each of them, with each error; takes about an hour.
+faults: $(STAMP)
+	SEGLOG_TEST_FAULTS=all $(BIN)/python -m pytest -q tests/crash/test_failing_disks.py
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
