@@ -34,6 +34,7 @@ from seglog.broker.runtime.workers import WorkerPool, run_parallel
 from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
+from seglog.broker.storage.load_progress import LoadProgress
 from seglog.broker.storage.log_manager import LogManager
 from seglog.broker.storage.parallel import RunParallel
 from seglog.broker.storage.topic_catalog import TopicCatalog
@@ -44,6 +45,8 @@ from seglog.protocol.records import kernel
 logger = logging.getLogger(__name__)
 
 CLEANER_TASK: Final = "log-cleaner"
+PROGRESS_SECONDS: Final = 5.0
+"""How often a start that takes long says how far it is."""
 FLUSH_SECONDS: Final = 20.0
 """How long the last flush may take beyond ``shutdown.timeout.ms`` before it is given up."""
 CLOSING_THREADS: Final = 8
@@ -178,6 +181,7 @@ class Broker:
         pages = OpsPages(self.status, loop_lag, workers.background.run)
         await self._start_http(pages)
         logs = LogManager(config, self._file_system)
+        pages.watch_recovery(logs.load_progress)
         catalog = logs.open()
         config = self._restore_dynamic(config, catalog)
         workers.background.resize(config.background_threads)
@@ -241,7 +245,7 @@ class Broker:
         pool = WorkerPool("load-logs", 1, self._loop)
         loading = pool.run(partial(logs.load, in_threads, self._clock.time_ms(), config))
         try:
-            await asyncio.shield(loading)
+            await self._watch_loading(loading, logs.load_progress)
         except asyncio.CancelledError:
             # Told to stop meanwhile. The logs cannot be closed while a thread reads them.
             grace = self._config.shutdown_timeout_ms / 1000
@@ -258,6 +262,22 @@ class Broker:
         in_more_threads = partial(run_parallel, threads=max(threads, CLOSING_THREADS), name="close")
         self._parts.push_async_callback(self._close_logs, logs, in_more_threads)
         await pool.stop(1.0)
+
+    async def _watch_loading(self, loading: "asyncio.Future[None]", progress: LoadProgress) -> None:
+        """Wait until the logs are loaded; say every few seconds how far that is."""
+        begun_at = time.monotonic()
+        while not (await asyncio.wait([loading], timeout=PROGRESS_SECONDS))[0]:
+            for each in progress.read():
+                if each.logs_remaining:
+                    logger.info(
+                        "event=recovery-progress directory=%s logs=%d/%d bytes=%d seconds=%.0f",
+                        each.directory,
+                        each.logs_done,
+                        each.logs_total,
+                        each.bytes_done,
+                        time.monotonic() - begun_at,
+                    )
+        await loading
 
     async def _start_tasks(self, services: Services) -> Scheduler:
         config, workers = services.config, services.workers

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -34,7 +35,8 @@ from seglog.broker.metrics.network_families import (
 from seglog.broker.metrics.process_families import disk_families, dropped_line_families
 from seglog.broker.metrics.transaction_families import transaction_source
 from seglog.broker.runtime.workers import WorkersStoppedError
-from seglog.broker.status import BrokerStatus
+from seglog.broker.status import BrokerState, BrokerStatus
+from seglog.broker.storage.load_progress import LoadProgress
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
 
 FamilySource = Callable[[], list[Family]]
@@ -60,7 +62,13 @@ class OpsPages:
         self.troubles: Callable[[], list[str]] = list
         self._status = status
         self._loop_lag = loop_lag
+        self._recovery = LoadProgress()
         self._metrics = MetricsPage(self._read, run)
+
+    def watch_recovery(self, progress: LoadProgress) -> None:
+        """Show how far the recovery of the logs is."""
+        self._recovery = progress
+        self.sources.append(partial(_recovery_families, progress))
 
     def pages(self) -> dict[str, Page]:
         """The pages by path."""
@@ -86,8 +94,15 @@ class OpsPages:
         """Ready: recovery is done and requests are served."""
         if self._status.is_ready:
             return self._well("ready")
-        reason = self._status.failure or self._status.state.name.lower()
+        reason = self._status.failure or self._state_text()
         return HttpAnswer(_UNAVAILABLE, f"{reason}\n".encode())
+
+    def _state_text(self) -> str:
+        found = self._recovery.read()
+        if self._status.state is not BrokerState.RECOVERY or not found:
+            return self._status.state.name.lower()
+        done, total = sum(each.logs_done for each in found), sum(each.logs_total for each in found)
+        return f"recovering: {done} of {total} logs"
 
     def _well(self, word: str) -> HttpAnswer:
         """A word, and what is not well: no reason for a restart, nor for sending clients away.
@@ -116,6 +131,15 @@ class OpsPages:
                 lag.take_max_seconds()
             ),
         ]
+
+
+def _recovery_families(progress: LoadProgress) -> list[Family]:
+    remaining = gauge(
+        "kafka_log_logmanager_remaininglogstorecover", "Logs still to be loaded at a start.", "dir"
+    )
+    for each in progress.read():
+        remaining.add(each.logs_remaining, each.directory)
+    return [remaining]
 
 
 def troubles_of(services: Services) -> list[str]:

@@ -26,6 +26,7 @@ from seglog.broker.storage.layout import (
     parent_directory,
     partition_directory_name,
 )
+from seglog.broker.storage.load_progress import LoadProgress
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir, LogDirJob, remove_directory_tree
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
@@ -193,6 +194,11 @@ class LogManager:
         self._directories.unlock()
 
     # ---- what there is
+
+    @property
+    def load_progress(self) -> LoadProgress:
+        """How far ``load`` is; to be read from any thread."""
+        return self._startup.progress
 
     @property
     def log_dirs(self) -> Sequence[LogDir]:

@@ -9,7 +9,7 @@ The topic catalog says which topics exist. A folder that it does not know is one
 """
 
 import logging
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import META_PROPERTIES, DirectoryState
+from seglog.broker.storage.load_progress import LoadProgress
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_dir_scan import (
@@ -70,6 +71,7 @@ class LogStartup:
         leftovers: folders that are to be removed.
         away: data directories that are missed: they are not in ``log.dirs`` any more, and may hold
             partitions that are nowhere else.
+        progress: how far ``load`` is.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class LogStartup:
     ) -> None:
         self.leftovers: list[tuple[LogDir, str]] = []
         self.away: list[str] = []
+        self.progress = LoadProgress()
         self._file_system = file_system
         self._directories = directories
         self._folders = folders
@@ -139,6 +142,7 @@ class LogStartup:
         """
         configs = _configs_of(catalog, config)
         jobs: list[Callable[[], LoadedFolder]] = []
+        counts: Counter[str] = Counter({scan.log_dir.path: 0 for scan in self._scans})
         unreachable: list[LoadedFolder] = []
         read = [(scan, self._read_state(scan)) for scan in self._scans]
         # A folder that was moved to another directory by hand has its entry where it was.
@@ -173,8 +177,11 @@ class LogStartup:
                 high_watermark = checkpoints.high_watermarks.get(topic_partition, 0)
                 folder = _Folder(log_dir, path, topic_partition, topic.topic_id)
                 jobs.append(partial(self._load, folder, open_log, high_watermark))
+                counts[log_dir.path] += 1
             unreachable += _unreachable(scan, catalog)
             self._keep_reserve(log_dir)
+        for directory, count in counts.items():
+            self.progress.expect(directory, count)
         loaded = run_parallel(jobs)
         self._raise_leader_epochs(loaded)
         for scan, checkpoints in read:
@@ -250,7 +257,7 @@ class LogStartup:
     def _load(
         self, folder: _Folder, open_log: Callable[[], Log], high_watermark: int
     ) -> LoadedFolder:
-        """Load one folder; in any thread, so nothing is shared here."""
+        """Load one folder; in any thread, so nothing is shared here but the progress."""
         log_dir, path, topic_partition, topic_id = folder
         log, error = None, None
         try:
@@ -262,6 +269,7 @@ class LogStartup:
         except StorageError as failure:
             error = failure
             logger.warning("event=log-not-loaded folder=%s error=%s", path, failure)
+        self.progress.log_done(log_dir.path, 0 if log is None else log.segment_bytes_total)
         return LoadedFolder(log_dir, topic_partition, log, error)
 
     def _open_even_if_full(self, log_dir: LogDir, open_log: Callable[[], Log]) -> Log:

@@ -1,6 +1,7 @@
 """The whole broker inside a test: start and stop in order, and what goes wrong in between."""
 
 import asyncio
+import logging
 import os
 import socket
 import threading
@@ -207,7 +208,7 @@ async def test_stop_while_starting_hurts_the_data(tmp_path: Path) -> None:
     async with asyncio.timeout(5):
         await begun.wait()
     assert (await http(broker, "/healthz"))[0] == 200
-    assert await http(broker, "/readyz") == (503, "recovery\n")
+    assert await http(broker, "/readyz") == (503, "recovering: 0 of 1 logs\n")
     starting.cancel()
     file_system.go_on.set()
     with pytest.raises(asyncio.CancelledError):
@@ -216,6 +217,35 @@ async def test_stop_while_starting_hurts_the_data(tmp_path: Path) -> None:
         client = await connect(broker.port)
         assert await fetch(client, 0) == [b"kept"]
         client.close()
+
+
+async def test_a_long_recovery_tells_how_far_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Broker(config_for(tmp_path)) as broker:
+        client = await connect(broker.port)
+        await create(client)
+        await produce(client, b"kept")
+        client.close()
+    loop = asyncio.get_running_loop()
+    begun = asyncio.Event()
+    file_system = SlowFileSystem(lambda: loop.call_soon_threadsafe(begun.set))
+    file_system.slow_path = str(tmp_path / "data" / "t-0")
+    monkeypatch.setattr("seglog.broker.app.PROGRESS_SECONDS", 0.001)
+    caplog.set_level(logging.INFO)
+    broker = Broker(config_for(tmp_path), file_system=file_system)
+    starting = asyncio.ensure_future(broker.start())
+    line = f"event=recovery-progress directory={tmp_path / 'data'} logs=0/1 bytes=0 seconds=0"
+    series = f'kafka_log_logmanager_remaininglogstorecover{{dir="{tmp_path / "data"}"}}'
+    async with asyncio.timeout(10):
+        await begun.wait()
+        while line not in caplog.text:
+            assert (await http(broker, "/healthz"))[0] == 200
+        assert f"{series} 1" in (await http(broker, "/metrics"))[1]
+        file_system.go_on.set()
+        await starting
+    assert f"{series} 0" in (await http(broker, "/metrics"))[1]
+    await broker.stop()
 
 
 async def test_last_disk_fails_unnoticed(tmp_path: Path) -> None:
