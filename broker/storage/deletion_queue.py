@@ -11,13 +11,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.log_dir import LogDir
 
 logger = logging.getLogger(__name__)
 
 _BATCH_MAX: Final = 64
 """Removals handed out at a time, so that stopping need not wait for ten thousand folders."""
+_AGAIN_MS: Final = 10_000
+"""After so long a removal is tried again that found no descriptor, or no room for its names."""
 
 
 @dataclass(order=True)
@@ -85,7 +87,15 @@ class DeletionQueue:
         heapq.heapify(self._waiting)
 
     def done(self, deletion: Deletion, error: StorageError | None = None) -> None:
-        """Note the outcome of a removal; what failed is left to the next start."""
+        """Note the outcome of a removal; what failed is left to the next start.
+
+        Not where it only lacked a descriptor, or room: that passes, and the next start may be far.
+        """
+        if isinstance(error, DiskFullError) and deletion.log_dir.is_writable_now:
+            logger.info("event=deletion-postponed file=%s error=%s", deletion.what, error)
+            deletion.due_ms = self._seen_ms + _AGAIN_MS
+            heapq.heappush(self._waiting, deletion)
+            return
         deletion.log_dir.bytes_pending_deletion -= deletion.size_bytes
         if error is not None:
             logger.warning("event=deletion-failed file=%s error=%s", deletion.what, error)

@@ -1,7 +1,9 @@
 """What waits for its removal."""
 
+import pytest
+
 from seglog.broker.storage.deletion_queue import DeletionQueue
-from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.errors import DiskFullError, FileError, NoDescriptorError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log_dir import LogDir
 
@@ -28,6 +30,21 @@ def test_files_go_before_their_time_or_out_of_order() -> None:
     queue.done(due[1], FileError("delete", "f200", "busy"))
     assert log_dir.bytes_pending_deletion == 10
     assert len(queue) == 1
+
+
+@pytest.mark.parametrize("kind", [NoDescriptorError, DiskFullError])
+def test_removal_that_lacked_a_descriptor_is_not_left_to_the_next_start(
+    kind: type[DiskFullError],
+) -> None:
+    """RET-12: connections that take all descriptors for a moment must not keep the disk full."""
+    queue, log_dir = _queue_of(100)
+    (deletion,) = queue.take_due(100)
+    queue.done(deletion, kind("sync", "/d/t-0", "Too many open files"))
+    assert log_dir.bytes_pending_deletion == 10
+    assert queue.take_due(100) == []
+    assert queue.take_due(60_000) == [deletion]
+    queue.done(deletion)
+    assert (log_dir.bytes_pending_deletion, len(queue)) == (0, 0)
 
 
 def test_ten_thousand_removals_are_handed_out_at_once() -> None:
