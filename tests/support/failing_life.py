@@ -308,10 +308,17 @@ class FailingLife:
         in_life = len(self.calls.operations)
         (sick, _) = self.parts.services.logs.log_dirs
         is_lost = not sick.is_writable_now
-        syncs = [path for operation, path in failed if operation == "sync"]
+        # A file that is made anew goes when its sync fails; the old one stays, and is whole.
+        syncs = [
+            path for operation, path in failed if operation == "sync" and not path.endswith(".tmp")
+        ]
         assert not syncs or is_lost, f"the sync of {syncs[0]} failed, {sick} is written to"
-        has_synced = all(operation != "sync_directory" for operation, _ in failed)
-        if failed and not syncs and has_synced and self._passes:
+        # An exchange of segments that ends half way takes the directory offline in any case.
+        may_be_lost = any(
+            operation in ("sync", "sync_directory") or path.endswith(".swap")
+            for operation, path in failed
+        )
+        if failed and not may_be_lost and self._passes:
             assert not is_lost, f"{failed[0]} passes, and {sick.path} is lost"
         if is_lost or (failed and not self._passes):
             return
