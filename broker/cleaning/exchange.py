@@ -1,14 +1,14 @@
 """The loop's part of a swap: finished segments take the place of their sources, or are dropped."""
 
-from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, SegmentExchange
+from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, ExchangeSteps
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.storage.cleaner.plan import CleaningPlan, SegmentSwap
-from seglog.broker.storage.errors import DiskFullError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.log_swap import discard_new_segments
+from seglog.broker.storage.log_swap import Exchange
+from seglog.broker.storage.log_truncation import TruncationUnderWayError
 from seglog.broker.storage.segment import LogSegment
 
 
@@ -17,23 +17,21 @@ class SourcesChangedError(CleaningAbortedError):
 
 
 class Exchanger:
-    """Swaps segments of all logs; see ``SegmentExchange`` for the steps."""
+    """Swaps segments of all logs; see ``ExchangeSteps`` for the steps."""
 
     def __init__(self, logs: LogManager, file_system: FileSystem, clock: Clock) -> None:
         self._logs = logs
         self._file_system = file_system
         self._clock = clock
-        self.steps = SegmentExchange(
-            self._swap_in, file_system.sync_directory, self._schedule_deletion
-        )
+        self.steps = ExchangeSteps(self._begin, self._give_up, self._end)
 
-    def _swap_in(self, job: CleaningJob, swap: SegmentSwap) -> list[LogSegment]:
-        """Put finished segments in the place of their sources.
+    def _begin(self, job: CleaningJob, swap: SegmentSwap) -> Exchange | None:
+        """Begin to put finished segments in the place of their sources.
 
         Raises:
             CleaningAbortedError: nobody wants the pass any more, or its sources have changed; the
                 new segments are gone.
-            StorageError: as ``Log.replace_segments``.
+            StorageError: as ``Log.begin_exchange``; the new segments are gone.
         """
         log = job.log
         new = [
@@ -49,14 +47,10 @@ class Exchanger:
         ]
         try:
             self._check_wanted(job)
-            old = sources_in_place(log, job.plan, swap)
-        except CleaningAbortedError:
-            discard_new_segments(new)
-            raise
-        try:
-            return log.replace_segments(new, old)
-        except DiskFullError:
-            discard_new_segments(new)
+            return log.begin_exchange(new, sources_in_place(log, job.plan, swap))
+        except (CleaningAbortedError, TruncationUnderWayError):
+            for segment in new:
+                segment.delete_files()
             raise
 
     def _check_wanted(self, job: CleaningJob) -> None:
@@ -64,8 +58,12 @@ class Exchanger:
         if job.is_over or self._logs.get(topic_partition) is not job.log:
             raise CleaningAbortedError(f"{topic_partition} is not cleaned any more")
 
-    def _schedule_deletion(self, job: CleaningJob, removed: list[LogSegment]) -> None:
-        self._logs.housekeeping.schedule_deletion(job.log, removed, self._clock.time_ms())
+    def _give_up(self, job: CleaningJob, exchange: Exchange) -> None:
+        job.log.end_exchange(exchange)
+
+    def _end(self, job: CleaningJob, exchange: Exchange) -> None:
+        job.log.end_exchange(exchange)
+        self._logs.housekeeping.schedule_deletion(job.log, exchange.old, self._clock.time_ms())
 
 
 def sources_in_place(log: Log, plan: CleaningPlan, swap: SegmentSwap) -> list[LogSegment]:

@@ -15,8 +15,9 @@ from seglog.broker.storage.cleaner.plan import (
     CleaningStatistics,
     SegmentSwap,
 )
+from seglog.broker.storage.errors import DiskFullError
 from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.log_swap import Exchange
 from seglog.protocol.errors import SeglogError
 
 ResultT = TypeVar("ResultT")
@@ -37,19 +38,19 @@ class CleaningOutcome:
     error: SeglogError | None = None
 
 
-class SegmentExchange(NamedTuple):
-    """The steps in which finished segments take the place of their sources.
+class ExchangeSteps(NamedTuple):
+    """What the loop does so that finished segments take the place of their sources.
 
     Attributes:
-        swap_in: gives the new ones their names, and the sources theirs; on the loop. Returns the
-            sources.
-        sync_directory: puts these names on disk; in the thread of the cleaner.
-        schedule_deletion: has the sources removed, which nobody may do before; on the loop.
+        begin: looks whether the sources are as they were, and has them stand still; None if none
+            of them is left.
+        give_up: takes that back, when the new segments are gone.
+        end: goes on when all is on disk, and has the sources removed, which nobody may do before.
     """
 
-    swap_in: Callable[["CleaningJob", SegmentSwap], list[LogSegment]]
-    sync_directory: Callable[[str], None]
-    schedule_deletion: Callable[["CleaningJob", list[LogSegment]], None]
+    begin: Callable[["CleaningJob", SegmentSwap], Exchange | None]
+    give_up: Callable[["CleaningJob", Exchange], None]
+    end: Callable[["CleaningJob", Exchange], None]
 
 
 @dataclass(eq=False)
@@ -82,7 +83,7 @@ class CleaningJob:
         throttle: Throttle,
         rests: Rests,
         loop: asyncio.AbstractEventLoop,
-        exchange: SegmentExchange,
+        steps: ExchangeSteps,
     ) -> CleaningResult:
         """The work of the thread; one group of segments after the other is exchanged."""
 
@@ -93,14 +94,27 @@ class CleaningJob:
                 raise CleaningAbortedError(f"cleaning of {self.plan.topic_partition} was stopped")
 
         def hand_over(swap: SegmentSwap) -> None:
-            removed = _run_on(loop, lambda: exchange.swap_in(self, swap))
-            # Not by the loop, which would stand still while the disk works.
-            exchange.sync_directory(self.plan.directory)
-            _run_on(loop, lambda: exchange.schedule_deletion(self, removed))
+            exchange = _run_on(loop, lambda: steps.begin(self, swap))
+            if exchange is not None:
+                self._exchange(exchange, loop, steps)
 
         return cleaner.clean(
             self.plan, account=account, hand_over=hand_over, statistics=self.statistics
         )
+
+    def _exchange(
+        self, exchange: Exchange, loop: asyncio.AbstractEventLoop, steps: ExchangeSteps
+    ) -> None:
+        """Wait for the disk between the steps of the loop, which must not stand still for it."""
+        try:
+            exchange.announce()
+        except DiskFullError:
+            _run_on(loop, lambda: steps.give_up(self, exchange))
+            raise
+        for step in exchange.steps():
+            _run_on(loop, step)
+            exchange.sync()
+        _run_on(loop, lambda: steps.end(self, exchange))
 
 
 def _run_on(loop: asyncio.AbstractEventLoop, action: Callable[[], ResultT]) -> ResultT:

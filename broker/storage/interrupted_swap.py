@@ -14,6 +14,7 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
@@ -92,7 +93,7 @@ class _InterruptedSwap:
     def _drop_incomplete(self, files: Sequence[SegmentFileName]) -> list[SegmentFileName]:
         """Drop ``.cleaned`` files and the ``.swap`` files of the same, unfinished swap.
 
-        From the highest down: a ``.swap`` file is complete once no ``.cleaned`` one is below it.
+        A ``.swap`` file is complete once no ``.cleaned`` one is below it: so the latter go last.
         """
         cleaned = [file.base_offset for file in files if file.state == CLEANED_SUFFIX]
         if not cleaned:
@@ -104,11 +105,14 @@ class _InterruptedSwap:
             is_unfinished = file.state == SWAP_SUFFIX and file.base_offset >= first_cleaned
             is_dropped = file.state == CLEANED_SUFFIX or is_unfinished
             (dropped if is_dropped else kept).append(file)
-        for file in sorted(
-            dropped, key=lambda file: (file.state != SWAP_SUFFIX, -file.base_offset)
-        ):
-            logger.info("event=unfinished-swap-dropped path=%s", self._path(file))
-            self.file_system.unlink(self._path(file))
+        for state in (SWAP_SUFFIX, CLEANED_SUFFIX):
+            going = [file for file in dropped if file.state == state]
+            for file in going:
+                logger.info("event=unfinished-swap-dropped path=%s", self._path(file))
+                self.file_system.unlink(self._path(file))
+            if going:
+                # Were the .cleaned ones gone first, what is called .swap would pass for complete.
+                self.file_system.sync_directory(self.directory)
         return kept
 
     def _end_of(self, base_offset: int, suffix: str) -> _End:
@@ -145,41 +149,47 @@ class _InterruptedSwap:
             deleted = data[DELETED_SUFFIX]
         else:
             return False
-        taken = start
+        taken, back = start, []
         for base_offset in sorted(data[""] | deleted):
             if base_offset < taken:
                 continue
             state = DELETED_SUFFIX if base_offset in deleted else ""
             taken = max(taken, self._end_of(base_offset, state).next_offset)
             if state:
-                self._give_name_back(base_offset, fault)
+                logger.warning(
+                    "event=swap-source-restored path=%s reason=%r",
+                    segment_path(self.directory, base_offset, LOG_SUFFIX),
+                    fault,
+                )
+                back.append(base_offset)
+        # The data files are the last, for they say that all are back.
+        self._give_names_back(back, INDEX_SUFFIXES)
+        self._give_names_back(back, [LOG_SUFFIX])
         return True
 
-    def _give_name_back(self, base_offset: int, fault: str) -> None:
-        """Rename the files of a source; the data file is the last, for it says that all are."""
-        logger.warning(
-            "event=swap-source-restored path=%s reason=%r",
-            segment_path(self.directory, base_offset, LOG_SUFFIX),
-            fault,
-        )
-        for suffix in reversed(SEGMENT_SUFFIXES):
-            path = segment_path(self.directory, base_offset, suffix)
-            if self.file_system.exists(path + DELETED_SUFFIX):
-                self.file_system.rename(path + DELETED_SUFFIX, path)
+    def _give_names_back(self, base_offsets: Sequence[int], suffixes: Sequence[str]) -> None:
+        """Rename files of sources, on disk."""
+        for base_offset in base_offsets:
+            for suffix in suffixes:
+                path = segment_path(self.directory, base_offset, suffix)
+                if self.file_system.exists(path + DELETED_SUFFIX):
+                    self.file_system.rename(path + DELETED_SUFFIX, path)
+        self.file_system.sync_directory(self.directory)
 
     def _drop(self, swapped: Sequence[SegmentFileName]) -> None:
         """Remove the files of a damaged swap, the first of them last.
 
         As ``.cleaned`` it says that the others are worth nothing, should this be cut short.
         """
-        self.file_system.sync_directory(self.directory)
         first = next(file for file in swapped if file.suffix == LOG_SUFFIX)
         mark = segment_path(self.directory, first.base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
         self.file_system.rename(self._path(first), mark)
+        self.file_system.sync_directory(self.directory)
         for file in swapped:
             logger.warning("event=damaged-swap-dropped path=%s", self._path(file))
             if file is not first:
                 self.file_system.unlink(self._path(file))
+        self.file_system.sync_directory(self.directory)
         self.file_system.unlink(mark)
 
     # ---- finishing it
@@ -203,13 +213,25 @@ class _InterruptedSwap:
                 )
             for file in files:
                 is_segment_file = file.suffix in SEGMENT_SUFFIXES and not file.state
-                if is_segment_file and start <= file.base_offset < end:
+                # What has the base offset of an end mark is no part of the range, and goes as well.
+                is_covered = start <= file.base_offset < end or file.base_offset in bases
+                if is_segment_file and is_covered:
                     logger.info("event=replaced-file-deleted path=%s", self._path(file))
                     self.file_system.unlink(self._path(file))
+        # As in an exchange: the data files from the highest down, and only then the indexes.
+        logs = [file for file in swapped if file.suffix == LOG_SUFFIX]
+        for file in reversed(logs):
+            self.file_system.sync_directory(self.directory)
+            self._finish_file(file)
+        self.file_system.sync_directory(self.directory)
         for file in swapped:
-            target = segment_path(self.directory, file.base_offset, file.suffix)
-            logger.info("event=interrupted-swap-finished path=%s", target)
-            self.file_system.rename(self._path(file), target)
+            if file.suffix != LOG_SUFFIX:
+                self._finish_file(file)
+
+    def _finish_file(self, file: SegmentFileName) -> None:
+        target = segment_path(self.directory, file.base_offset, file.suffix)
+        logger.info("event=interrupted-swap-finished path=%s", target)
+        self.file_system.rename(self._path(file), target)
 
 
 def _fault_of(bases: Sequence[int], ends: Sequence[_End]) -> str | None:

@@ -17,10 +17,11 @@ from seglog.broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.flush_ticket import FlushTicket
 from seglog.broker.storage.layout import LEADER_EPOCH_CHECKPOINT
+from seglog.broker.storage.log_exchange import LogExchanges
 from seglog.broker.storage.log_flush import LogFlusher
 from seglog.broker.storage.log_parts import LogParts
 from seglog.broker.storage.log_reader import FetchData, FetchIsolation, LogReader
-from seglog.broker.storage.log_swap import swap_segments, take_away
+from seglog.broker.storage.log_swap import Exchange, take_away
 from seglog.broker.storage.log_truncation import LogTruncator, Truncation
 from seglog.broker.storage.log_writer import LogWriter
 from seglog.broker.storage.producer_state import AppendOrigin
@@ -92,6 +93,9 @@ class Log:
         self._closed_active = parts.segments.active
         self._truncator = LogTruncator(
             file_system, str(topic_partition), parts, self._flusher, self._reader, self._writer
+        )
+        self._exchanges = LogExchanges(
+            file_system, str(topic_partition), parts, self._flusher, self._reader
         )
         self.segments.begin_serving()
         parts.update_first_unstable()
@@ -317,7 +321,7 @@ class Log:
             Those that are gone, of which somebody has to call ``delete_files`` later; not all of
             them where a full disk leaves no room for a name.
         """
-        if not doomed or self._truncator.is_under_way:
+        if not doomed or self._truncator.is_under_way or self._exchanges.is_under_way:
             return []
         if doomed[-1] is self.segments.active:
             try:
@@ -361,10 +365,12 @@ class Log:
 
     def begin_truncation(self, offset: int, now_ms: int) -> Truncation:
         """Begin to cut the log so that it ends at ``offset``; see `LogTruncator.begin`."""
+        self._exchanges.check_at_rest()
         return self._truncator.begin(self.directory, self.config, offset, now_ms)
 
     def begin_restart(self, offset: int, now_ms: int, log_start: int | None = None) -> Truncation:
         """Begin to drop everything; see `LogTruncator.begin_restart`."""
+        self._exchanges.check_at_rest()
         return self._truncator.begin_restart(self.directory, self.config, offset, now_ms, log_start)
 
     def finish_truncation(self, truncation: Truncation) -> None:
@@ -373,28 +379,16 @@ class Log:
 
     # ---- compaction
 
-    def replace_segments(
+    def begin_exchange(
         self, new: Sequence[LogSegment], old: Sequence[LogSegment]
-    ) -> list[LogSegment]:
-        """Put compacted segments in the place of their sources, crash-safe (SEG-6).
-
-        Args:
-            new: closed for writing, with the suffix ``.cleaned``, on disk; their base offsets lie
-                within the range of ``old``.
-            old: sealed segments; those that retention has deleted meanwhile are left out (SEG-7).
-
-        Returns:
-            The old segments, renamed ``.deleted``. Somebody syncs ``directory``, which may take its
-            time, and calls their ``delete_files`` after that.
-        """
+    ) -> Exchange | None:
+        """Begin to put compacted segments in the place of others; see `LogExchanges.begin`."""
         self._truncator.check_at_rest()
-        removed = swap_segments(self._file_system, self.directory, self.segments, new, old)
-        for segment in removed:
-            self._flusher.segment_removed(segment)
-            if segment.base_offset not in self.segments:
-                self._snapshots.remove(segment.base_offset)
-        self._reader.forget()
-        return removed
+        return self._exchanges.begin(self.directory, new, old)
+
+    def end_exchange(self, exchange: Exchange) -> None:
+        """Go on after an exchange, or after one that has left nothing."""
+        self._exchanges.end(exchange)
 
     # ---- flushing
 

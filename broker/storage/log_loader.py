@@ -195,7 +195,6 @@ class LogLoader:
             [part.base_offset for part in parts],
         )
         removed = swap_segments(self.file_system, self.directory, self.segments, parts, [segment])
-        self.file_system.sync_directory(self.directory)
         for source in removed:
             source.delete_files()
         for opened in self.segments:

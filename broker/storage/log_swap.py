@@ -4,26 +4,55 @@ A crash leaves either all old or all new segments, because the loader can tell f
 far the exchange had come:
 
     .cleaned files are there           it had not begun: they are dropped, with any .swap above them
-    only .swap files are there         the new segments are complete: they take their place
-    neither                            it was finished
+    .log.swap files are there          the new segments are complete: they take their place
+    neither                            it was finished; indexes may lack their final names
 
-New files are renamed from ``.cleaned`` to ``.swap`` from the highest base offset down, so that a
-``.swap`` file without a ``.cleaned`` one below it means that all of them are complete.
+A disk may keep any part of the renames that no sync of the folder covers, in any order. So there is
+a sync between any two of them whose order matters, and a worker makes it, while the owner of the
+log goes on. Sources stand still from the first step to the last.
+
+    owner    begin                                  sources are neither cut nor deleted from here on
+    worker   announce: sync; .cleaned to .swap      the lowest segment last, after a sync; sync
+    owner    new ones into the map; sources' .log to .log.deleted
+    worker   sync
+    owner    indexes of the sources to .deleted, the end mark goes
+    worker   sync
+    owner    .log.swap to .log                      from the highest down, a sync after each
+    worker   sync
+    owner    indexes from .swap to their names
+    worker   sync                                   then the sources may be removed
+
+Whatever part of one of these steps is on disk, with all of the steps before it:
+
+- While the lowest segment has a ``.cleaned`` file, everything above is dropped. All files had their
+  names on disk before, so none of them can be missing where the last ``.cleaned`` one is gone.
+- While data files of sources go, all new files are called ``.swap``, and the end mark is there: the
+  loader removes each old file that is left, or gives all of them their names back if it has to: for
+  that, the indexes stay until the data files are gone.
+- While their indexes go, no data file of a source is left: what stays are indexes without a data
+  file, or under the data file of a new segment, whose own ``.swap`` replace them or not: the loader
+  removes all that have the base offset of a ``.log.swap``.
+- While new data files get their names, their indexes are called ``.swap``. Were an index without
+  suffix beside a ``.log.swap``, nobody could tell whether it is an old or a new one.
+- Then only indexes are called ``.swap``, and they get their names.
 
 The loader takes away the old segments that begin below the end of the new ones. Where the records
-of the last sources are all gone the new ones end too early for that; an empty segment with the base
-offset of the last source then goes along through the states, and is dropped when the old ones are
-renamed.
+of the last sources are all gone the new ones end too early for that; an empty data file with the
+base offset of the last source, the end mark, then goes along through the states, and is dropped
+when no data file of a source is left.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from seglog.broker.storage.errors import (
     AccessDeniedError,
     DiskFullError,
     FileError,
     MissingFileError,
+    StorageError,
 )
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
@@ -39,6 +68,150 @@ from seglog.broker.storage.segments import LogSegments
 
 logger = logging.getLogger(__name__)
 
+_STATES: Final = (SWAP_SUFFIX, CLEANED_SUFFIX)
+
+
+class ExchangeUnderWayError(StorageError):
+    """Segments of the log are being exchanged, and their sources have to stand still."""
+
+    def __init__(self, log_name: str) -> None:
+        super().__init__(f"segments of {log_name} are being exchanged; try again after that")
+
+
+class Exchange:
+    """One exchange of segments.
+
+    Args:
+        segments: the map of the log, which only the steps of the owner touch.
+        new: with the suffix ``.cleaned``, ascending, complete, their content on disk.
+        old: what they replace, all of it in the map.
+        put_in: called when the map has the new segments.
+
+    Attributes:
+        old: the sources, which are called ``.deleted`` at the end.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        segments: LogSegments,
+        new: Sequence[LogSegment],
+        old: Sequence[LogSegment],
+        put_in: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.old = list(old)
+        self._file_system = file_system
+        self._directory = directory
+        self._segments = segments
+        self._new = list(new)
+        self._was_put_in = put_in
+        self._base_offsets = [segment.base_offset for segment in new]
+        self._mark = _end_mark(new, old[-1].base_offset)
+
+    # ---- the work of a worker
+
+    def announce(self) -> None:
+        """Give the new files the suffix ``.swap``, on disk; blocks.
+
+        Raises:
+            DiskFullError: the directory has no room for a name; the new files are gone.
+            FileError: nobody knows which names are on disk; the directory must not be used until
+                the next start, which resolves it.
+        """
+        lowest = self._base_offsets[:1]
+        others = [each for each in self._base_offsets[1:] if each != self._mark]
+        try:
+            if self._mark is not None:
+                path = segment_path(self._directory, self._mark, LOG_SUFFIX + CLEANED_SUFFIX)
+                self._file_system.write_file(path, b"", sync=False)
+                others.append(self._mark)
+            for base_offsets in ([], sorted(others, reverse=True), lowest):
+                for base_offset in base_offsets:
+                    self._rename_to_swap(base_offset)
+                self.sync()
+        except DiskFullError:
+            self.discard()
+            raise
+        except FileError as error:
+            raise _left_half_done(error) from error
+
+    def _rename_to_swap(self, base_offset: int) -> None:
+        for kind in SEGMENT_SUFFIXES:
+            path = segment_path(self._directory, base_offset, kind)
+            try:
+                self._file_system.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+            except MissingFileError:
+                if kind == LOG_SUFFIX:
+                    raise
+
+    def discard(self) -> None:
+        """Remove the new files of an exchange that has not been announced; blocks.
+
+        The next pass must not find them, and a crash must find those that are called ``.swap`` only
+        with a ``.cleaned`` one below them: so these go last.
+
+        Raises:
+            FileError: a file could not be removed.
+        """
+        base_offsets = {*self._base_offsets, *([] if self._mark is None else [self._mark])}
+        for suffix in _STATES:
+            for base_offset in sorted(base_offsets, reverse=True):
+                remove_segment_files(self._file_system, self._directory, base_offset, suffix)
+            self.sync()
+
+    def sync(self) -> None:
+        """Put the names of a step on disk; blocks.
+
+        Raises:
+            FileError: nobody knows which names are on disk.
+        """
+        self._file_system.sync_directory(self._directory)
+
+    # ---- the steps of the owner
+
+    def steps(self) -> Iterator[Callable[[], None]]:
+        """What the owner does after ``announce``; ``sync`` follows on each.
+
+        Each of them raises a ``FileError`` if files have other names than the log knows; the
+        directory must not be used until the next start, which resolves it. That holds whatever the
+        reason was, so none of the kinds is raised that stand for files which somebody has changed
+        by hand.
+        """
+        yield self._put_in
+        yield partial(_all_or_offline, self._take_indexes_away)
+        for segment in reversed(self._new):
+            yield partial(
+                _all_or_offline, partial(segment.files.change_log_suffix, SWAP_SUFFIX, "")
+            )
+        yield partial(_all_or_offline, self._name_indexes)
+
+    def _put_in(self) -> None:
+        for segment in self._new:
+            segment.files.take_suffix(SWAP_SUFFIX)
+        _all_or_offline(self._take_logs_away)
+        for segment in self.old:
+            self._segments.remove(segment.base_offset)
+        for segment in self._new:
+            self._segments.add(segment)
+        self._was_put_in()
+
+    def _take_logs_away(self) -> None:
+        for segment in self.old:
+            _forgive_missing(partial(segment.files.change_log_suffix, "", DELETED_SUFFIX))
+
+    def _take_indexes_away(self) -> None:
+        for segment in self.old:
+            segment.files.change_index_suffixes("", DELETED_SUFFIX)
+        if self._mark is not None:
+            self._file_system.unlink(
+                segment_path(self._directory, self._mark, LOG_SUFFIX + SWAP_SUFFIX)
+            )
+
+    def _name_indexes(self) -> None:
+        for segment in self._new:
+            segment.files.change_index_suffixes(SWAP_SUFFIX, "")
+
 
 def swap_segments(
     file_system: FileSystem,
@@ -47,68 +220,46 @@ def swap_segments(
     new: Sequence[LogSegment],
     old: Sequence[LogSegment],
 ) -> list[LogSegment]:
-    """Replace segments on disk and in the map; the caller calls ``sync_directory`` afterwards.
-
-    Until then a power cut may bring the old segments back: their files must stay.
-
-    Args:
-        new: with the suffix ``.cleaned``, ascending, complete and on disk.
-        old: what they replace; segments that are not in the map any more are left out (SEG-7).
+    """All steps of an exchange, by an owner that may wait for the disk; blocks.
 
     Returns:
-        The old segments, renamed ``.deleted``. If none of them is left in the map, the new ones
-        hold nothing that the log still has, and are deleted.
+        The old segments, renamed ``.deleted``.
 
     Raises:
-        DiskFullError: a directory has no room for a name; nothing has been exchanged, and the
-            caller calls ``discard_new_segments``.
-        FileError: files have other names than the log knows, or may be taken for those of the
-            next exchange; the directory must not be used until the next start, which resolves it.
-            That holds whatever the reason was, so none of the kinds is raised that stand for files
-            which somebody has changed by hand.
+        DiskFullError, FileError: as the steps of an `Exchange`.
     """
-    present = [each for each in old if segments.get(each.base_offset) is each]
-    if not present:
-        for segment in new:
-            segment.delete_files()
-        return []
-    end_mark = _announce(file_system, directory, new, present[-1].base_offset)
+    exchange = Exchange(file_system, directory, segments, new, old)
+    exchange.announce()
+    for step in exchange.steps():
+        step()
+        exchange.sync()
+    return exchange.old
+
+
+def _end_mark(new: Sequence[LogSegment], last_source: int) -> int | None:
+    """The base offset of the end mark; None if the new segments reach the last source."""
+    if any(segment.base_offset == last_source for segment in new):
+        return None
+    return None if new and new[-1].next_offset() > last_source else last_source
+
+
+def _all_or_offline(action: Callable[[], None]) -> None:
     try:
-        for segment in present:
-            take_away(segment)
-        if end_mark is not None:
-            file_system.unlink(end_mark)
-        for segment in new:
-            segment.change_suffix(SWAP_SUFFIX, "")
+        action()
     except (DiskFullError, FileError) as error:
         raise _left_half_done(error) from error
-    for segment in present:
-        segments.remove(segment.base_offset)
-    for segment in new:
-        segments.add(segment)
-    return present
-
-
-def _announce(
-    file_system: FileSystem, directory: str, new: Sequence[LogSegment], last_source: int
-) -> str | None:
-    """Give the new segments the suffix ``.swap``; returns the path of the end mark, if any."""
-    end_mark = None
-    try:
-        end_mark = _mark_end(file_system, directory, new, last_source)
-        for segment in reversed(new):
-            segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-    except DiskFullError:
-        if end_mark is not None:
-            file_system.unlink(end_mark)
-        raise
-    except FileError as error:
-        raise _left_half_done(error) from error
-    return end_mark
 
 
 def _left_half_done(error: DiskFullError | FileError) -> FileError:
     return FileError(error.operation, error.path, f"{error.reason}; the exchange is half done")
+
+
+def _forgive_missing(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except MissingFileError as error:
+        # Somebody has removed it by hand, which is what was to be done.
+        logger.warning("event=segment-file-gone error=%s", error)
 
 
 def take_away(segment: LogSegment) -> None:
@@ -128,34 +279,6 @@ def take_away(segment: LogSegment) -> None:
         if segment.files.suffix != DELETED_SUFFIX:
             raise
         logger.warning("event=index-not-renamed error=%s", error)
-
-
-def discard_new_segments(new: Sequence[LogSegment]) -> None:
-    """Remove new segments whose exchange has failed for want of room.
-
-    The next pass must not find the files, and a crash must find those that are called ``.swap``
-    only with the ``.cleaned`` ones below them: so the highest go first.
-    """
-    for segment in reversed(new):
-        files = segment.files
-        segment.delete_files()
-        for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
-            remove_segment_files(files.file_system, files.directory, files.base_offset, suffix)
-
-
-def _mark_end(
-    file_system: FileSystem, directory: str, new: Sequence[LogSegment], last_source: int
-) -> str | None:
-    """An empty ``.swap`` data file for the last source, if the new segments end before that."""
-    if new and new[-1].next_offset() > last_source:
-        return None
-    if any(segment.base_offset == last_source for segment in new):
-        return None
-    cleaned = segment_path(directory, last_source, LOG_SUFFIX + CLEANED_SUFFIX)
-    swap = segment_path(directory, last_source, LOG_SUFFIX + SWAP_SUFFIX)
-    file_system.write_file(cleaned, b"", sync=False)
-    file_system.rename(cleaned, swap)
-    return swap
 
 
 def remove_segment_files(

@@ -4,6 +4,7 @@ The order of operations matters for the loader: an index without its data file i
 next start, so the data file is always the first to be renamed or removed.
 """
 
+import contextlib
 from typing import NamedTuple
 
 from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
@@ -11,6 +12,7 @@ from seglog.broker.storage.file_pool import Handle
 from seglog.broker.storage.file_positions import FilePosition, FilePositions
 from seglog.broker.storage.files import FileSystem, IndexFile, LogFile
 from seglog.broker.storage.layout import (
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -104,7 +106,7 @@ class SegmentFiles:
             self.file_system.set_modified_ms(path, modified_ms)
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Renames all files, e.g. from ``.cleaned`` to ``.swap``; open files and slices stay valid.
+        """Renames all files, e.g. from "" to ``.deleted``; open files and slices stay valid.
 
         The caller syncs the directory where the order of names on disk matters.
 
@@ -112,21 +114,45 @@ class SegmentFiles:
             ValueError: the files do not have the suffix ``old``.
             FileError: a file could not be renamed.
         """
+        self.change_log_suffix(old, new)
+        self.change_index_suffixes(old, new)
+
+    def change_log_suffix(self, old: str, new: str) -> None:
+        """Renames the data file; ``change_index_suffixes`` follows before anything else does.
+
+        Raises:
+            ValueError: the files do not have the suffix ``old``.
+            FileError: it could not be renamed, and has its name still.
+        """
         if self.suffix != old:
             raise ValueError(f"{self.log.path} has the suffix {self.suffix!r}, not {old!r}")
-        before = [self.path_of(kind) for kind in SEGMENT_SUFFIXES]
+        source = self.path_of(LOG_SUFFIX)
         self.suffix = new
-        for kind, source in zip(SEGMENT_SUFFIXES, before, strict=True):
-            target = self.path_of(kind)
-            try:
+        target = self.path_of(LOG_SUFFIX)
+        try:
+            self.file_system.rename(source, target)
+        except StorageError:
+            self.suffix = old
+            raise
+        self._renamed(LOG_SUFFIX, target)
+
+    def change_index_suffixes(self, old: str, new: str) -> None:
+        """Renames the indexes of a data file that was renamed; those that are missing stay so.
+
+        Raises:
+            FileError: a file could not be renamed.
+        """
+        for kind in INDEX_SUFFIXES:
+            source = segment_path(self.directory, self.base_offset, kind + old)
+            target = segment_path(self.directory, self.base_offset, kind + new)
+            with contextlib.suppress(MissingFileError):
                 self.file_system.rename(source, target)
-            except StorageError as error:
-                if kind == LOG_SUFFIX:
-                    self.suffix = old
-                    raise
-                if not isinstance(error, MissingFileError):
-                    raise
             self._renamed(kind, target)
+
+    def take_suffix(self, suffix: str) -> None:
+        """Takes note that all files were renamed by somebody else."""
+        self.suffix = suffix
+        self.moved(self.directory)
 
     def moved(self, directory: str) -> None:
         """Takes note that the partition's folder was renamed."""

@@ -12,6 +12,7 @@ from seglog.broker.storage.cleaner.plan import SegmentSwap
 from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
+from support.exchanges import replace_segments
 from support.log_builder import NOW_MS, append, append_many, offsets_of, read_all
 from support.managed_logs import ManagedLogs
 from support.recording_file_system import Keep, RecordingFileSystem
@@ -153,7 +154,7 @@ def run_pass(
             for base in swap.new_base_offsets
         ]
         old = [log.segments.get(base) for base in swap.old_base_offsets]
-        removed = log.replace_segments(new, [each for each in old if each is not None])
+        removed = replace_segments(log, new, [each for each in old if each is not None])
         disk.sync_directory(log.directory)
         for segment in removed:
             segment.delete_files()

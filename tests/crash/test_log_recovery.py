@@ -12,6 +12,7 @@ from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.layout import segment_path
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
+from support.exchanges import replace_segments
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import (
     KEEP,
@@ -192,7 +193,7 @@ def test_crash_during_a_swap_leaves_all_old_or_all_new(tmp_path: Path, keep: Kee
         segment.flush()
         compacted.append(segment)
     disk.sync_directory(log.directory)
-    replaced = log.replace_segments(compacted, sources)
+    replaced = replace_segments(log, compacted, sources)
     disk.sync_directory(log.directory)
     for segment in replaced:
         segment.delete_files()

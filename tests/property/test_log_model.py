@@ -26,6 +26,7 @@ from seglog.broker.storage.producer_entry import RETAINED_BATCHES
 from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
+from support.exchanges import replace_segments
 from support.index_checks import entries_of
 from support.log_builder import KEEP, NOW_MS, append, at_once, open_log, read_all, reopen, truncate
 from support.segment_builder import append as append_to_segment
@@ -179,7 +180,7 @@ class LogModel(RuleBasedStateMachine):
         )
         segment.on_become_inactive()
         segment.flush()
-        for removed in self.log.replace_segments([segment], sources):
+        for removed in replace_segments(self.log, [segment], sources):
             removed.delete_files()
         self.records = [
             record for record in self.records if record in kept or record not in covered

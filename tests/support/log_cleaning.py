@@ -15,6 +15,7 @@ from seglog.protocol.records.batch import RecordBatch, iter_batches
 from seglog.protocol.records.control import ControlType, read_marker
 from seglog.protocol.records.record import Record
 from seglog.protocol.types import INT32_MAX
+from support.exchanges import replace_segments
 from support.log_builder import NOW_MS, open_log, reopen
 
 _DISK = OsFileSystem()
@@ -72,7 +73,7 @@ class CompactedLog:
             for base in swap.new_base_offsets
         ]
         found = [log.segments.get(base) for base in swap.old_base_offsets]
-        for removed in log.replace_segments(new, [each for each in found if each is not None]):
+        for removed in replace_segments(log, new, [each for each in found if each is not None]):
             removed.delete_files()
 
 

@@ -101,7 +101,7 @@ class RecordingFileSystem(OsFileSystem):
         return [str(change) for change in self.changes[start:]]
 
     def after_power_cut(
-        self, target: Path, *, changes: int | None = None, keep: Keep | int = Keep.NOTHING
+        self, target: Path, *, changes: int | None = None, keep: Keep | Cut | int = Keep.NOTHING
     ) -> Path:
         """Writes what the disk holds if the power fails after so many changes (all of them).
 

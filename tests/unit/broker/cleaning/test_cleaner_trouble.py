@@ -152,7 +152,7 @@ async def test_a_full_disk_keeps_what_compaction_has_replaced(
         raise DiskFullError("rename", "00.log.cleaned", "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(log, "replace_segments", find_no_room)
+        patched.setattr(log, "begin_exchange", find_no_room)
         assert "No space" in str((await cleaning.clean()).error)
     assert len(housekeeping.take_due_deletions(cleaning.now_ms)) == 1
     assert not cleaning.cleaner.uncleanable
@@ -329,7 +329,7 @@ async def test_defect_while_segments_are_exchanged_stops_the_cleaner_for_good(
         raise ZeroDivisionError("a defect")
 
     with monkeypatch.context() as patched:
-        patched.setattr(bad, "replace_segments", fail)
+        patched.setattr(bad, "begin_exchange", fail)
         outcome = await asyncio.wait_for(cleaning.clean("bad"), 10)
     assert "ZeroDivisionError: a defect" in str(outcome.error)
     assert cleaning.cleaner.uncleanable == {bad.topic_partition: "ZeroDivisionError: a defect"}

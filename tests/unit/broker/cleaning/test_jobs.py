@@ -2,27 +2,27 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from seglog.broker.cleaning.jobs import CleaningJob, SegmentExchange
+from seglog.broker.cleaning.jobs import CleaningJob, ExchangeSteps
 from seglog.broker.cleaning.rests import Rests
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningResult, SegmentSwap
-from seglog.broker.storage.errors import FileError
+from seglog.broker.storage.errors import DiskFullError, FileError
 from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.log_swap import Exchange
 from seglog.config.log_config import LogConfig
 from seglog.protocol.types import TopicPartition
 
 LOG = TopicPartition("t", 0)
 PLAN = CleaningPlan(LOG, "/data/t-0", [], 0, 0, 0, [], {}, 0, 1, 1, 1, 0)
-SOURCE = cast("LogSegment", object())
 
 
 class OneSwap:
@@ -41,47 +41,84 @@ class OneSwap:
         return CleaningResult(1, statistics)
 
 
-async def run_job(steps: list[tuple[str, bool]], sync_error: Exception | None) -> CleaningResult:
-    """Run a pass; ``steps`` gets each step of the exchange, and whether the loop took it."""
+class NotedExchange:
+    """Two steps for the loop; each of them and the work between is noted, and where it was done."""
+
+    def __init__(self, announce_error: Exception | None, sync_error: Exception | None) -> None:
+        self.noted: list[tuple[str, bool]] = []
+        self._loop_thread = threading.get_ident()
+        self._announce_error = announce_error
+        self._sync_error = sync_error
+
+    def note(self, step: str) -> None:
+        self.noted.append((step, threading.get_ident() == self._loop_thread))
+
+    def announce(self) -> None:
+        self.note("announce")
+        if self._announce_error is not None:
+            raise self._announce_error
+
+    def steps(self) -> Iterator[Callable[[], None]]:
+        yield partial(self.note, "put in")
+        yield partial(self.note, "name")
+
+    def sync(self) -> None:
+        self.note("sync")
+        if self._sync_error is not None:
+            raise self._sync_error
+
+
+async def run_job(exchange: NotedExchange) -> CleaningResult:
+    """Run a pass that makes one exchange."""
     loop = asyncio.get_running_loop()
-    loop_thread = threading.get_ident()
 
-    def note(step: str) -> None:
-        steps.append((step, threading.get_ident() == loop_thread))
+    def begin(_job: CleaningJob, _swap: SegmentSwap) -> Exchange:
+        exchange.note("begin")
+        return cast("Exchange", exchange)
 
-    def swap_in(_job: CleaningJob, _swap: SegmentSwap) -> list[LogSegment]:
-        note("rename")
-        return [SOURCE]
+    def give_up(_job: CleaningJob, _exchange: Exchange) -> None:
+        exchange.note("give up")
 
-    def sync_directory(path: str) -> None:
-        note(f"sync {path}")
-        if sync_error is not None:
-            raise sync_error
+    def end(_job: CleaningJob, _exchange: Exchange) -> None:
+        exchange.note("end")
 
-    def schedule_deletion(_job: CleaningJob, removed: list[LogSegment]) -> None:
-        assert removed == [SOURCE]
-        note("delete")
-
+    steps = ExchangeSteps(begin, give_up, end)
     log = SimpleNamespace(config=LogConfig(cleanup_policy=frozenset({"compact"})))
     job = CleaningJob(cast("Log", log), PLAN, loop.create_future())
     throttle = Throttle(1e9, lambda: 0.0, lambda _seconds: None)
     rests = Rests(Traffic(), lambda: 0, lambda _seconds: None)
-    exchange = SegmentExchange(swap_in, sync_directory, schedule_deletion)
     cleaner = cast("Cleaner", OneSwap())
-    return await asyncio.to_thread(job.run, cleaner, throttle, rests, loop, exchange)
+    return await asyncio.to_thread(job.run, cleaner, throttle, rests, loop, steps)
 
 
 async def test_the_loop_waits_for_the_disk_when_segments_are_exchanged() -> None:
     """Every request waited for the sync of the folder, once for each group of segments."""
-    steps: list[tuple[str, bool]] = []
-    result = await asyncio.wait_for(run_job(steps, None), 10)
+    exchange = NotedExchange(None, None)
+    result = await asyncio.wait_for(run_job(exchange), 10)
     assert result.end_offset == 1
-    assert steps == [("rename", True), ("sync /data/t-0", False), ("delete", True)]
+    assert exchange.noted == [
+        ("begin", True),
+        ("announce", False),
+        ("put in", True),
+        ("sync", False),
+        ("name", True),
+        ("sync", False),
+        ("end", True),
+    ]
 
 
 async def test_sources_are_removed_although_the_names_of_the_new_ones_are_not_on_disk() -> None:
     """SEG-6: a power cut would leave neither."""
-    steps: list[tuple[str, bool]] = []
+    exchange = NotedExchange(None, FileError("sync", "/data/t-0", "I/O error"))
     with pytest.raises(FileError):
-        await asyncio.wait_for(run_job(steps, FileError("sync", "/data/t-0", "I/O error")), 10)
-    assert [step for step, _ in steps] == ["rename", "sync /data/t-0"]
+        await asyncio.wait_for(run_job(exchange), 10)
+    assert [step for step, _ in exchange.noted] == ["begin", "announce", "put in", "sync"]
+
+
+async def test_a_log_goes_on_after_an_exchange_that_found_no_room() -> None:
+    """Its sources stood still meanwhile: nothing could be deleted to make room."""
+    exchange = NotedExchange(DiskFullError("rename", "0.log.cleaned", "No space left"), None)
+    with pytest.raises(DiskFullError):
+        await asyncio.wait_for(run_job(exchange), 10)
+    assert exchange.noted[-1] == ("give up", True)
+    assert len(exchange.noted) == 3

@@ -12,8 +12,8 @@ from seglog.broker.storage.cleaner.plan import SegmentSwap
 from seglog.broker.storage.errors import DiskFullError, FileError
 from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_swap import discard_new_segments
 from seglog.broker.storage.segment import LogSegment
+from support.exchanges import replace_segments
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import (
     KEEP,
@@ -38,13 +38,8 @@ def compact(log: Log, disk: FaultyFileSystem) -> None:
             for base in swap.new_base_offsets
         ]
         found = [log.segments.get(base) for base in swap.old_base_offsets]
-        try:
-            removed = log.replace_segments(new, [each for each in found if each is not None])
-        except DiskFullError:
-            discard_new_segments(new)
-            raise
-        disk.sync_directory(log.directory)
-        for segment in removed:
+        present = [each for each in found if each is not None]
+        for segment in replace_segments(log, new, present):
             segment.delete_files()
 
     plan = make_plan(log, look_at(log, None, NOW_MS), NOW_MS)

@@ -14,6 +14,7 @@ from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_truncation import TruncationUnderWayError
 from seglog.broker.storage.segment import LogSegment
 from seglog.config.log_config import LogConfig
+from support.exchanges import replace_segments
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import (
     DAY_MS,
@@ -188,7 +189,7 @@ def test_log_that_is_being_cut_refuses_other_changes(log: Log) -> None:
         lambda: append(log),
         lambda: log.roll(NOW_MS),
         lambda: log.begin_truncation(10, NOW_MS),
-        lambda: log.replace_segments([], []),
+        lambda: replace_segments(log, [], []),
     ):
         with pytest.raises(TruncationUnderWayError):
             change()
@@ -271,7 +272,7 @@ def test_swap_puts_compacted_segments_in_place(log: Log) -> None:
     third = list(log.segments)[2].base_offset
     slice_in_flight = log.read(0, 100, isolation=FetchIsolation.LOG_END).slice
     compacted = cleaned_segment(log, 0, [3, 20])
-    removed = log.replace_segments([compacted], sources)
+    removed = replace_segments(log, [compacted], sources)
     assert removed == sources
     for segment in removed:
         segment.delete_files()
@@ -295,7 +296,7 @@ def test_swap_renames_from_the_last_segment_down(tmp_path: Path) -> None:
         cleaned_segment(log, second.base_offset, [second.base_offset], disk),
     ]
     start = len(disk.changes)
-    log.replace_segments(compacted, [first, second])
+    replace_segments(log, compacted, [first, second])
     renamed = [
         f"{change.target.removeprefix('log/').lstrip('0') or '0'}"
         for change in disk.changes[start:]
@@ -307,8 +308,8 @@ def test_swap_renames_from_the_last_segment_down(tmp_path: Path) -> None:
         ".log.swap",
         ".log.deleted",
         f"{last}.log.deleted",
-        ".log",
         f"{last}.log",
+        ".log",
     ]
 
 
@@ -328,7 +329,7 @@ def test_swap_that_fails_half_way_is_a_failure_of_the_directory(
     compacted = cleaned_segment(log, 0, [3], disk)
     disk.calls.fail("rename", error=error, path_part=f"{base_offset:020d}.log", skip=1)
     with pytest.raises(FileError) as caught:
-        log.replace_segments([compacted], sources)
+        replace_segments(log, [compacted], sources)
     assert caught.value.takes_dir_offline
     assert not log_dir.loses_only_a_log(caught.value)
     log.abandon()
@@ -344,7 +345,7 @@ def test_swap_of_a_source_that_retention_has_taken_keeps_the_rest(log: Log) -> N
     compacted = cleaned_segment(log, 0, [3, 20])
     log.delete_records_before(sources[1].base_offset)
     run_retention(log)
-    removed = log.replace_segments([compacted], sources)
+    removed = replace_segments(log, [compacted], sources)
     assert removed == [sources[1]]
     removed[0].delete_files()
     assert offsets_of(read_all(log))[0] == 20
@@ -357,7 +358,7 @@ def test_swap_after_all_sources_have_gone_is_dropped(log: Log) -> None:
     compacted = cleaned_segment(log, 0, [3, 20])
     log.delete_records_before(-1)
     run_retention(log)
-    assert log.replace_segments([compacted], sources) == []
+    assert replace_segments(log, [compacted], sources) == []
     assert names_in(log.directory, ".cleaned") == []
     assert read_all(log) == []
 
