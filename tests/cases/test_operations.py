@@ -439,7 +439,9 @@ def refused_start(folder: Path, *prefix: str) -> str:
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with broker_process(tmp_path) as broker:
+    # Its own checkpoints would be a change, too.
+    quiet = "replica.high.watermark.checkpoint.interval.ms=3600000"
+    with broker_process(tmp_path, quiet) as broker:
         with Admin(f"127.0.0.1:{broker.port}") as admin, NativeWire(broker.port) as wire:
             admin.create_topic("held", partitions=3)
             wire.produce("held", one_record())

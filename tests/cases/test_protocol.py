@@ -221,6 +221,10 @@ def test_every_make_of_compression_is_stored_as_it_came(broker: MeasuredBroker, 
         assert [each.value for each in consumer] == values
 
 
+UNREADABLE = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_RECORD)
+"""As Apache Kafka says it: CORRUPT_MESSAGE would have clients send it again and again."""
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("dialect", WIRES)
 def test_random_bytes_are_not_taken_for_compressed_ones(
@@ -232,14 +236,14 @@ def test_random_bytes_are_not_taken_for_compressed_ones(
     with open_wire(dialect, broker.port) as wire:
         for payload in (os.urandom(3000), b"", b"\0", XERIAL_MAGIC, gzip.compress(b"")):
             answer = wire.produce(topic, coded_batch(b"", codec, payload))
-            assert answer.error in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD), payload
+            assert answer.error in UNREADABLE, payload
         area, _ = fifty_records()
         good = CODINGS["gzip"][1](area)
         nested = gzip.compress(gzip.compress(area))
         answer = wire.produce(topic, coded_batch(area, Codec.GZIP, nested))
-        assert answer.error in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+        assert answer.error in UNREADABLE
         cut = coded_batch(area, Codec.GZIP, good[:-20])
-        assert wire.produce(topic, cut).error in (2, 87)
+        assert wire.produce(topic, cut).error in UNREADABLE
         assert describe(broker.admin, topic).size_bytes == 0
         assert wire.produce(topic, coded_batch(area, Codec.GZIP, good)).base_offset == 0
 
@@ -320,7 +324,6 @@ BAD = {
     "nothing": lambda: b"",
     "a-few-bytes": lambda: bytes(four_records())[:30],
     "header-only": lambda: bytes(four_records())[:61],
-    "transactional-without-producer": lambda: with_header(four_records(), attributes=0x10),
     "control": lambda: with_header(four_records(), attributes=0x20),
     "unknown-codec": lambda: with_header(four_records(), attributes=5),
     "producer-without-sequence": lambda: with_header(

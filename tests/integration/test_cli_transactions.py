@@ -11,11 +11,10 @@ from click.testing import CliRunner, Result
 from seglog.clients import Admin, Producer
 from seglog.clients.cli.main import main
 from seglog.clients.testing import RunningBroker, running_broker
-from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.errors import ErrorCode
 from support.broker_parts import batch_of
-from support.broker_process import BlockingClient
 from support.eventually import eventually
+from support.wires import KafkaWire
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +100,9 @@ def test_a_hanging_transaction_is_neither_found_nor_ended(broker: RunningBroker,
     batch = batch_of(
         b"x", producer_id=7_000, producer_epoch=0, base_sequence=0, is_transactional=True
     )
-    with BlockingClient(broker.port) as client:
-        request = ProduceRequest(-1, 5000, [ProducePartition("planes", 0, batch)])
-        (result,) = client.ask(request).partitions
-        assert result.error is ErrorCode.NONE
+    with KafkaWire(broker.port) as wire:
+        produced = wire.produce("planes", batch, transactional_id="unheard-of")
+        assert produced.error is ErrorCode.NONE
     found = run("find-hanging", "--json")
     assert found.exit_code == 1
     assert found.stderr == "hanging transactions: 1\n"

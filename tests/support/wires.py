@@ -240,10 +240,19 @@ class KafkaWire(_Connection):
         body = codec.encode_bytes(request, version)
         self.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
 
-    def produce(self, topic: str, batch: Any, *, partition: int = 0, acks: int = -1) -> Produced:
+    def produce(
+        self,
+        topic: str,
+        batch: Any,
+        *,
+        partition: int = 0,
+        acks: int = -1,
+        transactional_id: str | None = None,
+    ) -> Produced:
         """Append one batch."""
         data = produce.PartitionProduceData(index=partition, records=bytes(batch))
         request = produce.ProduceRequest(
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=10_000,
             topic_data=[produce.TopicProduceData(name=topic, partition_data=[data])],
