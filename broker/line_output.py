@@ -116,11 +116,16 @@ class LineOutput:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
                 # Another process has made the shared pipe non-blocking.
-                select.select([], [self._descriptor], [])
+                self._wait_for_room()
             except OSError:
                 # The reader is gone, or the disk is full. There is no other place to say so.
                 self._lost_lines += bytes(rest).count(b"\n")
                 return
+
+    def _wait_for_room(self) -> None:
+        writable = select.poll()  # ``select`` takes no descriptor above 1023
+        writable.register(self._descriptor, select.POLLOUT)
+        writable.poll()
 
 
 STANDARD_OUTPUT: Final = LineOutput(1)

@@ -28,6 +28,7 @@ from seglog.broker.storage.errors import (
     DeferredReadError,
     DiskFullError,
     FileError,
+    MissingFileError,
     SegmentOverflowError,
 )
 from seglog.broker.storage.index_check import check_indexes
@@ -316,6 +317,11 @@ class SegmentIndexes:
                 raise error
             self._heal(str(error))
             return
+        file_system = self._files.file_system
+        if isinstance(error, MissingFileError) and not file_system.exists(self._log.path):
+            # Somebody has removed the whole segment: there is nothing to build an index from, and
+            # retention has to hear it, or it would wait for this segment for ever.
+            raise MissingFileError("look at", self._log.path, error.reason) from error
         reason = str(error)
         if reason == self._judged:
             raise error

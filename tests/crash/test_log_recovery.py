@@ -303,6 +303,7 @@ def test_disk_that_is_full_at_any_operation_is_survived_without_restart(tmp_path
         )
         append_with_retries(log)
         assert offsets_of(read_all(log)) == list(range(12))
+        disk.calls.heal()  # a close that finds no room says so, and marks nothing as clean
         log.close()
         assert offsets_of(read_all(open_log(directory, SMALL, clean=True))) == list(range(12))
 

@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import os
+import resource
 import threading
 from collections.abc import Iterator
 
@@ -78,13 +79,16 @@ def test_a_reader_that_is_gone_is_counted_and_ends_nothing() -> None:
 
 
 def test_a_descriptor_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
-    """A shell may share the pipe with a program that makes it non-blocking."""
-    os.set_blocking(pipe[1], False)
-    output = LineOutput(pipe[1])
+    """A shell may share the pipe with a program that makes it non-blocking; its number is high."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = fcntl.fcntl(pipe[1], fcntl.F_DUPFD, min(1500, limit - 1))
+    os.set_blocking(high, False)
+    output = LineOutput(high)
     for number in range(2000):
         output.write(f"line {number}")
     assert read_all(pipe[0], b"line 1999\n")[-1] == "line 1999"
     assert output.dropped_lines == 0
+    os.close(high)
 
 
 def test_many_threads_write_whole_lines(pipe: tuple[int, int]) -> None:
