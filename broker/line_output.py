@@ -85,7 +85,7 @@ class LineOutput:
             data = self._next_lines(waiting)
             if data:
                 self._write_all(data)
-                self._report()
+            self._report()
             for event in waiting:
                 event.set()
 

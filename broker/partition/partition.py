@@ -71,6 +71,7 @@ class Partition:
     """
 
     __slots__ = (
+        "_closed_because",
         "_commit_waiters",
         "_group_commit",
         "_services",
@@ -98,6 +99,7 @@ class Partition:
         self.log_dir = log_dir
         self.damage = ""
         self.is_closed = False
+        self._closed_because: Exception | None = None
         self.replicas = replicas
         self.counters = counters
         self.is_internal = log.topic_partition.topic in INTERNAL_TOPICS
@@ -266,6 +268,7 @@ class Partition:
         Raises:
             StorageError: the files could not be made.
         """
+        self._check_open()
         try:
             segment = self.log.roll(now_ms)
         except StorageError as error:
@@ -277,6 +280,8 @@ class Partition:
 
     def roll_if_overdue(self, now_ms: int) -> None:
         """Begin a new segment where only time asks for it (``max.compaction.lag.ms``)."""
+        if self.is_closed:
+            return
         try:
             rolled = self.log.roll_if_overdue_for_compaction(now_ms)
         except StorageError as error:
@@ -323,6 +328,7 @@ class Partition:
     def close(self, error: Exception) -> None:
         """Let everything go that waits; readers look again and find what happened."""
         self.is_closed = True
+        self._closed_because = error
         self.fetch_waiters.wake_all()
         self._commit_waiters.fail(error)
         self._group_commit.close(error)
@@ -333,7 +339,14 @@ class Partition:
         unsynced_records = offsets.log_end - offsets.recovery_point
         return unsynced_records >= self.log.config.flush_messages
 
+    def _check_open(self) -> None:
+        # What waited for a sync is woken by the close, and would go on with the next append or
+        # roll on the loop while a worker closes the log.
+        if self._closed_because is not None:
+            raise self._closed_because
+
     def _check_writable(self, acks: int) -> None:
+        self._check_open()
         refusal = self.log_dir.refusal
         if refusal is not None:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, refusal)

@@ -63,7 +63,9 @@ def leave_hanging(broker: RunningBroker, topic: str) -> None:
         is_transactional=True,
     )
     with KafkaWire(broker.port) as wire:
-        assert wire.produce(topic, bytes(batch)).error is ErrorCode.NONE
+        assert (
+            wire.produce(topic, bytes(batch), transactional_id="unheard-of").error is ErrorCode.NONE
+        )
     ConfluentClient(broker.address).produce(topic, [Sent(None, b"behind it")])
 
 
