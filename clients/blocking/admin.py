@@ -1,5 +1,7 @@
 """``Admin``: topics, configurations, offsets and housekeeping, from threads."""
 
+# Made by python -m seglog.clients.blocking.generate.
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
@@ -37,10 +39,10 @@ if TYPE_CHECKING:
 
 
 class Admin(BlockingClient[AsyncAdmin]):
-    """Creates, describes, changes and deletes what a broker holds; may be shared by threads.
+    """Creates, describes, changes and deletes what a broker holds.
 
-    Operations that answer for several topics or partitions do what they can for each and then
-    raise the first error. Use it as ``with``, or call ``close``.
+    Operations that answer for several topics or partitions do what they can for each and then raise
+    the first error. Use it as ``with``, or call ``close``. Threads may share it.
 
     Args:
         bootstrap_servers: "host:port" of a broker, several with commas or as a sequence.
@@ -256,6 +258,38 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         return self._call(self._twin.group_lag(group))
 
+    def describe_log_dirs(
+        self, partitions: Iterable[PartitionLike] | None = None
+    ) -> list[LogDirDescription]:
+        """Data directories, and the size of each partition (None: of all) in them."""
+        return self._call(self._twin.describe_log_dirs(partitions))
+
+    def describe_partitions(
+        self, topics: Sequence[str] | None = None, *, include_segments: bool = False
+    ) -> dict[TopicPartition, PartitionDescription]:
+        """Offsets, segments and cleaner state of the partitions of topics (None: of all).
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic does not exist.
+        """
+        return self._call(self._twin.describe_partitions(topics, include_segments=include_segments))
+
+    def run_retention(
+        self, topics: Sequence[str] | None = None, *, dry_run: bool = False
+    ) -> list[RetentionFinding]:
+        """Apply retention now (``dry_run``: only say what it would delete, and why)."""
+        return self._call(self._twin.run_retention(topics, dry_run=dry_run))
+
+    def clean(
+        self, topic: str, partitions: Sequence[int] | None = None, *, wait: bool = False
+    ) -> list[CleanLogResult]:
+        """Compact the partitions of a topic now (None: all); ``wait`` until that is done."""
+        return self._call(self._twin.clean(topic, partitions, wait=wait))
+
+    def roll(self, topic: str, partitions: Sequence[int] | None = None) -> list[RollSegmentsResult]:
+        """Begin a new segment in the partitions of a topic (None: in all)."""
+        return self._call(self._twin.roll(topic, partitions))
+
     def list_transactions(
         self,
         *,
@@ -310,35 +344,3 @@ class Admin(BlockingClient[AsyncAdmin]):
         ``abort_transactions``.
         """
         self._call(self._twin.abort_open_transaction(transaction))
-
-    def describe_log_dirs(
-        self, partitions: Iterable[PartitionLike] | None = None
-    ) -> list[LogDirDescription]:
-        """Data directories, and the size of each partition (None: of all) in them."""
-        return self._call(self._twin.describe_log_dirs(partitions))
-
-    def describe_partitions(
-        self, topics: Sequence[str] | None = None, *, include_segments: bool = False
-    ) -> dict[TopicPartition, PartitionDescription]:
-        """Offsets, segments and cleaner state of the partitions of topics (None: of all).
-
-        Raises:
-            UnknownTopicOrPartitionError: a topic does not exist.
-        """
-        return self._call(self._twin.describe_partitions(topics, include_segments=include_segments))
-
-    def run_retention(
-        self, topics: Sequence[str] | None = None, *, dry_run: bool = False
-    ) -> list[RetentionFinding]:
-        """Apply retention now (``dry_run``: only say what it would delete, and why)."""
-        return self._call(self._twin.run_retention(topics, dry_run=dry_run))
-
-    def clean(
-        self, topic: str, partitions: Sequence[int] | None = None, *, wait: bool = False
-    ) -> list[CleanLogResult]:
-        """Compact the partitions of a topic now (None: all); ``wait`` until that is done."""
-        return self._call(self._twin.clean(topic, partitions, wait=wait))
-
-    def roll(self, topic: str, partitions: Sequence[int] | None = None) -> list[RollSegmentsResult]:
-        """Begin a new segment in the partitions of a topic (None: in all)."""
-        return self._call(self._twin.roll(topic, partitions))

@@ -1,31 +1,28 @@
 """``Consumer``: reads records in order, from a thread."""
 
-from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, Unpack
+# Made by python -m seglog.clients.blocking.generate.
 
-from seglog.clients.blocking.facade import EXIT_TIMEOUT_S, BlockingClient
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Unpack
+
+from seglog.clients.blocking.reading import BlockingReader
 from seglog.clients.config import ConsumerOptions
-from seglog.clients.consumer.consumer import READ_RECORDS, READ_TIMEOUT_S, AsyncConsumer
-from seglog.clients.consumer.core import CLOSE_TIMEOUT_S
+from seglog.clients.consumer.consumer import AsyncConsumer
 from seglog.clients.consumer.starts import Start, TopicsLike
-from seglog.clients.errors import ConfigurationError
 from seglog.clients.models import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from seglog.clients.offsets import ByPartition, PartitionLike, TimeSpec
-from seglog.protocol.records.record import Record
 from seglog.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
     from seglog.clients.group.steps import RebalanceListener
 
-_ResultT = TypeVar("_ResultT")
 
-
-class Consumer(BlockingClient[AsyncConsumer]):
-    """Reads the records of topics or of chosen partitions; used by one thread at a time.
+class Consumer(BlockingReader):
+    """Reads the records of topics or of chosen partitions.
 
     Iterating yields each record as it comes, without end unless ``stop_at_end`` is set. Lost
     connections and restarts of the broker are waited out. Use it as ``with``, or call ``close``.
+    One thread reads at a time.
 
     With ``group`` the partitions of the topics are shared with the other members of that group, and
     reading begins where the group has committed. Partitions come and go while the application
@@ -45,7 +42,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         **options: see ``ConsumerConfig``.
 
     Raises:
-        ConfigurationError: an option that cannot be right.
+        ConfigurationError: an argument that cannot be right.
         BrokerUnreachableError: none of the bootstrap servers answers; names host and port.
         UnknownTopicOrPartitionError: a topic or partition does not exist.
     """
@@ -60,40 +57,17 @@ class Consumer(BlockingClient[AsyncConsumer]):
         listener: "RebalanceListener | None" = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        twin = AsyncConsumer(
-            bootstrap_servers,
-            topics,
-            start=start,
-            stop_at_end=stop_at_end,
-            listener=listener,
-            **options,
+        super().__init__(
+            AsyncConsumer(
+                bootstrap_servers,
+                topics,
+                start=start,
+                stop_at_end=stop_at_end,
+                listener=listener,
+                **options,
+            ),
+            "seglog-consumer",
         )
-        super().__init__(twin, "seglog-consumer")
-
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Disconnect and end the thread; idempotent.
-
-        In a group, commit positions before (with ``auto_commit``) and leave.
-
-        Args:
-            timeout: seconds for that.
-        """
-        if not self._is_closed:
-            self._end(self._twin.close(timeout))
-
-    def close_at_exit(self) -> None:
-        """Close, because the interpreter ends: what the last record was to do may be undone."""
-        if not self._is_closed:
-            self._end(self._twin.shut(EXIT_TIMEOUT_S, is_done=False))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if not self._is_closed:
-            self._end(self._twin.shut(CLOSE_TIMEOUT_S, is_done=kind is None))
 
     def subscribe(self, topics: TopicsLike, start: Start | None = None) -> None:
         """Read something else from now on; see the class for both arguments."""
@@ -106,106 +80,11 @@ class Consumer(BlockingClient[AsyncConsumer]):
 
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Give out nothing of these partitions until ``resume``."""
-        self._call(_run(lambda: self._twin.pause(partitions)))
+        self._call_on_loop(lambda: self._twin.pause(partitions))
 
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Go on with partitions that were paused."""
-        self._call(_run(lambda: self._twin.resume(partitions)))
-
-    def __iter__(self) -> Iterator[Record]:
-        """Yield record after record.
-
-        Raises:
-            OffsetOutOfRangeError: the position is not there and ``offset_reset`` is "error".
-            NoCommittedOffsetError: the group has none, and ``offset_reset`` is "error".
-            CorruptRecordError: fetched bytes are damaged.
-            BrokerError: the broker refuses for a reason that does not pass.
-        """
-        twin = self._twin
-        stream = twin.stream
-        while True:
-            self._check_open()
-            stream.is_iterated = True
-            # From a list, without a step to the other thread for each record.
-            if twin.group is None:
-                yield from stream.current
-            else:
-                for record in stream.current:
-                    yield record
-                    if stream.attention:
-                        break
-            if twin.poll():
-                self._serve_group()
-            elif not (stream.is_in_batch or stream.load() or self._call(twin.wait_for_data())):
-                return
-
-    def _serve_group(self) -> None:
-        """As the twin's, but the listener is called in this thread."""
-        from seglog.clients.group.steps import tell
-
-        group = self._twin.group
-        if group is None:
-            return
-        step = self._call(group.prepare_step())
-        if step is None:
-            return
-        try:
-            told = tell(self._twin.listener, step)
-            if told is not None:
-                raise ConfigurationError(
-                    "the listener of a blocking consumer cannot be awaited: use plain methods"
-                )
-        finally:
-            self._call(group.finish_step(step))
-
-    def until_end(self) -> Iterator[Record]:
-        """Yield the records up to the end as it is now; then the consumer can be read further."""
-        self._call(self._twin.stop_at_present_end())
-        try:
-            yield from self
-        finally:
-            if not self._is_closed:
-                self._call(_run(self._twin.forget_end))
-
-    def read(
-        self, max_records: int = READ_RECORDS, timeout: float | None = READ_TIMEOUT_S
-    ) -> list[Record]:
-        """Return the next records.
-
-        Comes back as soon as there are ``max_records``, or some and the broker has no more just
-        now, or the end is reached at which the consumer stops, or the time is up.
-
-        Args:
-            max_records: at most so many, and at least 1.
-            timeout: seconds; None waits for at least one record.
-
-        Returns:
-            The records, none if the time is up or the end is reached.
-
-        Raises:
-            The same as iterating.
-        """
-        self._twin.stream.begin_turn()
-        try:
-            return self._read(max_records, timeout)
-        except BaseException:
-            # Ctrl-C, which the records may have met on their way here: they have reached nobody.
-            if not self._is_closed:
-                self._call(_run(self._twin.take_back))
-            raise
-
-    def _read(self, max_records: int, timeout: float | None) -> list[Record]:
-        twin = self._twin
-        if twin.group is None:
-            return self._call(twin.read(max_records, timeout))
-        deadline_s = self._call(_run(lambda: twin.deadline_s(timeout)))
-        while True:
-            if twin.poll():
-                self._serve_group()
-            else:
-                records = self._call(twin.read_some(max_records, deadline_s))
-                if records is not None:
-                    return records
+        self._call_on_loop(lambda: self._twin.resume(partitions))
 
     def commit(
         self,
@@ -240,21 +119,21 @@ class Consumer(BlockingClient[AsyncConsumer]):
             CommitFailedError: it is no member of the group (any more).
             ConfigurationError: the consumer has no group.
         """
-        self._check_open()
-        return self._twin.group_metadata()
+        return self._call_on_loop(self._twin.group_metadata)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offset behind what this consumer has given out, of each partition that is read.
 
         It is what ``commit`` stores, and what ``send_offsets_to_transaction`` takes.
         """
-        return self._call(self._positions())
-
-    async def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self._twin.positions()
+        return self._call_on_loop(self._twin.positions)
 
     def seek(self, partition: PartitionLike, start: Start) -> None:
-        """Go on elsewhere in a partition: at an offset, or whatever the class takes for ``start``.
+        """Go on elsewhere in a partition.
+
+        Args:
+            partition: one of those that are read.
+            start: an offset, or whatever the class takes for ``start``.
 
         Raises:
             ConfigurationError: the partition is not read by this consumer.
@@ -286,8 +165,3 @@ class Consumer(BlockingClient[AsyncConsumer]):
     ) -> dict[TopicPartition, int]:
         """The offset behind the last readable record of each partition (None: of all read)."""
         return self._call(self._twin.end_offsets(partitions))
-
-
-async def _run(function: Callable[[], _ResultT]) -> _ResultT:
-    """Call what belongs on the loop's thread."""
-    return function()

@@ -4,7 +4,7 @@ import atexit
 import os
 import warnings
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -76,6 +76,10 @@ class BlockingClient(Generic[TwinT]):
     def _call(self, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
         return self._thread.call(work)
 
+    def _call_on_loop(self, function: Callable[[], _ResultT]) -> _ResultT:
+        """Call what belongs on the loop's thread and does not wait."""
+        return self._thread.call(_called(function))
+
     def _check_open(self) -> None:
         if self._is_closed:
             self._thread.check()
@@ -89,6 +93,10 @@ class BlockingClient(Generic[TwinT]):
             return self._thread.call(last_work)
         finally:
             self._thread.stop()
+
+
+async def _called(function: Callable[[], _ResultT]) -> _ResultT:
+    return function()
 
 
 def _abandon(thread: LoopThread, twin: _Twin, kind: str) -> None:

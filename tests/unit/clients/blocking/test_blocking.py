@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import inspect
 import pickle
 import subprocess
 import sys
@@ -80,40 +79,6 @@ def test_there_and_back(threaded_broker):
         assert admin.delete_records({place: 1000}) == {place: 1000}
         assert admin.list_offsets({place: "earliest"})[place].offset == 1000
         assert list(admin.describe_topics()) == admin.list_topics() == ["flights"]
-
-
-def test_the_twins_have_the_same_operations_with_the_same_arguments():
-    """A facade is a second place to change: this fails when it is forgotten."""
-    extra = {
-        AsyncProducer: {
-            "send_and_wait",
-            "start",
-            "raise_unseen_error",
-            "known_target",
-            "find_target",
-            "room_error",
-            "refuse",
-        },
-        AsyncConsumer: {"stop_at_present_end", "forget_end"},
-        AsyncAdmin: {"start"},
-    }
-    for twin, facade in (
-        (AsyncProducer, Producer),
-        (AsyncConsumer, Consumer),
-        (AsyncAdmin, Admin),
-    ):
-        names = {name for name in vars(twin) if not name.startswith("_")} - extra[twin]
-        for name in names:
-            mine = inspect.getattr_static(facade, name)
-            theirs = vars(twin)[name]
-            if isinstance(theirs, property):
-                assert isinstance(mine, property)
-                continue
-            ours, its = (
-                [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()]
-                for f in (mine, theirs)
-            )
-            assert ours == its, f"{facade.__name__}.{name}"
 
 
 def test_breaking_out_of_a_loop_keeps_the_place(threaded_broker):
