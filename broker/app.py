@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from seglog.broker.api.operations import build_handlers
-from seglog.broker.api.services import Services
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import AddressUnavailableError, Network, bind_endpoints
@@ -26,6 +25,7 @@ from seglog.broker.listeners.ops_http import OpsHttp
 from seglog.broker.metrics.loop_lag import LoopLag
 from seglog.broker.metrics.loop_load import LoopLoad
 from seglog.broker.ops import OpsPages, sources_of, troubles_of
+from seglog.broker.requests.services import Services
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock, SystemClock
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler

@@ -7,7 +7,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from seglog.broker.api.services import Services
 from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import Network
 from seglog.broker.listeners.ops_http import HttpAnswer, HttpRequest, Page
@@ -34,6 +33,7 @@ from seglog.broker.metrics.network_families import (
 )
 from seglog.broker.metrics.process_families import disk_families, dropped_line_families
 from seglog.broker.metrics.transaction_families import transaction_source
+from seglog.broker.requests.services import Services
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.load_progress import LoadProgress

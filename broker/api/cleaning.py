@@ -3,11 +3,11 @@
 import asyncio
 from dataclasses import replace
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.cleaning.jobs import CleaningOutcome
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.protocol.api import CleanLogResult, CleanLogsRequest, CleanLogsResponse
 from seglog.protocol.errors import ErrorCode, SeglogError

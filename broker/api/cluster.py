@@ -1,10 +1,10 @@
 """What clients ask about the cluster beyond metadata: itself, topics by page, ends of epochs."""
 
-from seglog.broker.api.context import RequestContext
 from seglog.broker.api.metadata import MetadataOperation, this_broker
-from seglog.broker.api.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
-from seglog.broker.api.services import Services
 from seglog.broker.errors import describe_error
+from seglog.broker.requests.context import RequestContext
+from seglog.broker.requests.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
+from seglog.broker.requests.services import Services
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     DescribeClusterRequest,

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.describe_configs import is_for_all_brokers, topic_named, unsupported
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.layout import INTERNAL_TOPICS
 from seglog.broker.storage.retention import frees_space
 from seglog.config import BROKER_KEYS, TOPIC_KEYS, BrokerConfig, ConfigError, ConfigKey, ValueType

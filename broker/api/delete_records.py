@@ -8,10 +8,10 @@ something need it there as much as elsewhere.
 
 from collections.abc import Sequence
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.layout import INTERNAL_TOPICS
 from seglog.protocol.api import (
     DeleteRecordsPartition,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Final, TypeAlias
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.layout import check_topic_name
 from seglog.broker.storage.topic_catalog import CatalogTopic
 from seglog.config import BrokerConfig, ConfigError

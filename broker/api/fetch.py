@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 from seglog.broker.api.cold_reads import ColdReads
-from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.fetch_session_cache import FetchSessionCache
 from seglog.broker.api.fetch_sessions import (
     NO_SESSION_ID,
@@ -23,10 +22,11 @@ from seglog.broker.api.fetch_sessions import (
 )
 from seglog.broker.api.metadata import this_broker
 from seglog.broker.api.partition_reads import PartitionReads, isolation_of
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError
 from seglog.broker.partition.partition import Partition
 from seglog.broker.partition.waiters import FetchWaiter
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import DeferredReadError
 from seglog.protocol.api import (
     FetchPartition,

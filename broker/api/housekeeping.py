@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.runtime.turns import in_turns
 from seglog.broker.storage.layout import parent_directory
 from seglog.protocol.api import (

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.log import FetchIsolation
 from seglog.protocol.api import (

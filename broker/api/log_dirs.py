@@ -4,9 +4,9 @@ import asyncio
 import os
 from functools import partial
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.partition.registry import NO_ROOM
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log_dir import LogDir
 from seglog.protocol.api import (

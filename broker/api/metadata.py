@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
-from seglog.broker.api.services import Services
 from seglog.broker.api.topic_changes import TopicChanges
 from seglog.broker.errors import describe_error
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import InvalidTopicNameError
 from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name
 from seglog.broker.storage.topic_catalog import CatalogTopic

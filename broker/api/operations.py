@@ -10,7 +10,6 @@ from seglog.broker.api.configs import AlterConfigsOperation
 from seglog.broker.api.delete_records import DeleteRecordsOperation
 from seglog.broker.api.describe_configs import DescribeConfigsOperation
 from seglog.broker.api.fetch import FetchOperation
-from seglog.broker.api.handlers import Handlers
 from seglog.broker.api.housekeeping import (
     DescribePartitionsOperation,
     RollSegmentsOperation,
@@ -20,13 +19,14 @@ from seglog.broker.api.list_offsets import ListOffsetsOperation
 from seglog.broker.api.log_dirs import DescribeLogDirsOperation
 from seglog.broker.api.metadata import MetadataOperation
 from seglog.broker.api.produce import ProduceOperation
-from seglog.broker.api.services import Services
 from seglog.broker.api.topic_changes import TopicChanges
 from seglog.broker.api.topics import (
     CreatePartitionsOperation,
     CreateTopicsOperation,
     DeleteTopicsOperation,
 )
+from seglog.broker.requests.handlers import Handlers
+from seglog.broker.requests.services import Services
 from seglog.protocol import api
 
 

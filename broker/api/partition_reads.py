@@ -5,9 +5,9 @@ Nothing of a record is looked at: a result holds a slice of a segment file.
 
 from typing import Final
 
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import (
     CorruptLogError,
     DeferredReadError,

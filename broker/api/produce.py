@@ -15,12 +15,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.api.produce_answer import ProduceAnswer, no_batch
 from seglog.broker.api.produce_apart import Admission, ApartAppends
-from seglog.broker.api.services import Services
 from seglog.broker.api.transactional import Refusals, admit_batches
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.append import (
     STORED_AS_SENT,
     AppendInfo,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from seglog.broker.api.acknowledgements import Waiting, when_acknowledged
-from seglog.broker.api.context import RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.context import RequestContext
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.append import AppendInfo
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,

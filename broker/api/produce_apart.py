@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from seglog.broker.api.produce_answer import ProduceAnswer, no_batch
-from seglog.broker.api.services import Services
 from seglog.broker.api.transactional import Refusals
 from seglog.broker.api.validation_memory import ValidationMemory
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.append import PreparedAppend, memory_to_prepare, prepare_append
 from seglog.protocol.api import ProducePartition, ProduceRequest, ProduceResponse
 from seglog.protocol.errors import ErrorCode, SeglogError

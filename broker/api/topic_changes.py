@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from seglog.broker.api.describe_configs import config_entry
-from seglog.broker.api.services import Services
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name, colliding_topic

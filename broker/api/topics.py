@@ -1,9 +1,9 @@
 """CreateTopics, DeleteTopics and CreatePartitions: each topic of a request has its own result."""
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.services import Services
 from seglog.broker.api.topic_changes import TopicChanges, repeated_keys
 from seglog.broker.errors import RequestError, describe_error
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.services import Services
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     CreatePartitionsRequest,

@@ -7,11 +7,12 @@ transaction is still open, so that nothing is appended behind the marker that en
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from seglog.broker.errors import RequestError
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.admission import TransactionAdmission, all_of
 from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.errors import ErrorCode, SeglogError
 from seglog.protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT
@@ -29,39 +30,6 @@ _NOT_NOW: Final = frozenset(
 
 Refusals: TypeAlias = Mapping[int, SeglogError]
 """Why an entry of a request is refused, by the entry's ``id()``."""
-
-
-class TransactionAdmission(Protocol):
-    """What lets records of transactions in."""
-
-    def admit(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        places: Iterable[tuple[str, int]],
-        *,
-        may_add: bool,
-    ) -> "asyncio.Future[None] | None":
-        """Let records of a transaction into partitions (TXN-11).
-
-        Args:
-            transactional_id: of the request.
-            producer_id: of the records.
-            producer_epoch: of the records.
-            places: where they shall go.
-            may_add: whether the client leaves it to its records to add the partitions; then all of
-                them are added at once.
-
-        Returns:
-            What has to be waited for before the records are written, None mostly: then they may be
-            written now, before anything else happens.
-
-        Raises:
-            RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
-                TRANSACTION_ABORTABLE if one was not added, or the coordinator is not available.
-        """
-        ...
 
 
 def admit_batches(
@@ -169,17 +137,3 @@ def _for_producer(error: RequestError, request: ProduceRequest) -> RequestError:
         # Retriable without a look at the metadata.
         code = ErrorCode.NOT_ENOUGH_REPLICAS
     return RequestError(code, error.message)
-
-
-def all_of(waits: "list[asyncio.Future[None]]") -> "asyncio.Future[None] | None":
-    """One future for all of these, none of which is cancelled with it."""
-    if len(waits) <= 1:
-        return waits[0] if waits else None
-    return asyncio.ensure_future(_wait_for_all(waits))
-
-
-async def _wait_for_all(waits: "list[asyncio.Future[None]]") -> None:
-    """Wait for several futures without cancelling them; raises the first error."""
-    await asyncio.wait(waits)
-    for each in waits:
-        each.result()

@@ -10,37 +10,73 @@ await coordination.stop()     send everyone away who waits; before scheduler and
 import logging
 from typing import Final
 
-from seglog.broker.api.groups import (
+from seglog.broker.coordinator.groups.coordinator import GroupCoordinator
+from seglog.broker.coordinator.groups.offset_expiry import OffsetExpiry
+from seglog.broker.coordinator.groups.offsets import GroupOffsets
+from seglog.broker.coordinator.groups.operations import (
     DeleteGroupsOperation,
     DescribeGroupsOperation,
-    FindCoordinatorOperation,
     ListGroupsOperation,
 )
-from seglog.broker.api.handlers import Handlers
-from seglog.broker.api.producers import (
-    DescribeProducersOperation,
-    InitProducerIdOperation,
-)
-from seglog.broker.api.services import Services
-from seglog.broker.api.transactions import (
+from seglog.broker.coordinator.groups.store import OffsetStore
+from seglog.broker.coordinator.groups.table import GroupTable
+from seglog.broker.coordinator.transactions.operations import (
     DescribeTransactionsOperation,
     ListTransactionsOperation,
     WriteTxnMarkersOperation,
 )
-from seglog.broker.coordinator.group_coordinator import GroupCoordinator
-from seglog.broker.coordinator.group_offsets import GroupOffsets
-from seglog.broker.coordinator.groups import GroupTable
-from seglog.broker.coordinator.offset_expiry import OffsetExpiry
-from seglog.broker.coordinator.offset_store import OffsetStore
-from seglog.broker.coordinator.transactions import Transactions
+from seglog.broker.coordinator.transactions.producers import (
+    DescribeProducersOperation,
+    InitProducerIdOperation,
+)
+from seglog.broker.coordinator.transactions.transactions import Transactions
+from seglog.broker.requests.context import RequestContext
+from seglog.broker.requests.handlers import Handlers
+from seglog.broker.requests.services import Services
 from seglog.broker.runtime.scheduler import Scheduler
 from seglog.config import BrokerConfig
 from seglog.protocol import api
+from seglog.protocol.api import (
+    Coordinator,
+    CoordinatorType,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from seglog.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 OFFSET_EXPIRY_TASK: Final = "delete-expired-group-metadata"
 PRODUCER_EXPIRY_TASK: Final = "producer-expiration"
+
+
+class FindCoordinatorOperation:
+    """Answers find-coordinator requests: the only broker coordinates groups and transactions."""
+
+    __slots__ = ("_services",)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: FindCoordinatorRequest, context: RequestContext
+    ) -> FindCoordinatorResponse:
+        """Name this broker, where the listener that was asked is reached."""
+        node_id = self._services.node_id
+        if request.key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
+            return FindCoordinatorResponse(
+                [Coordinator(key, node_id, context.host, context.port) for key in request.keys]
+            )
+        message = (
+            f"this broker coordinates groups and transactions, not keys of type "
+            f"{int(request.key_type)}"
+        )
+        return FindCoordinatorResponse(
+            [
+                Coordinator(key, error=ErrorCode.INVALID_REQUEST, error_message=message)
+                for key in request.keys
+            ]
+        )
 
 
 class Coordination:

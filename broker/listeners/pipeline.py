@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from seglog.broker.api.context import Pending
 from seglog.broker.listeners.output import OutputQueue, length_of, release_part
 from seglog.broker.listeners.services import ListenerServices
+from seglog.broker.requests.context import Pending
 from seglog.protocol.dialect import Incoming, Part, Reply, ServerDialect
 from seglog.protocol.errors import ErrorCode
 

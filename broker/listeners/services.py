@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from seglog.broker.api.context import RequestContext
 from seglog.broker.listeners.first_bytes import DialectChoice
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.broker.listeners.receive_buffer import SharedBuffer
 from seglog.broker.metrics.network import NetworkCounters
 from seglog.broker.metrics.requests import RequestMetrics
+from seglog.broker.requests.context import RequestContext
 from seglog.broker.runtime.traffic import Traffic
 from seglog.config import BrokerConfig
 from seglog.protocol.dialect import Reply

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from seglog.broker.metrics.families import Family, counter, gauge
 
 if TYPE_CHECKING:
-    from seglog.broker.api.services import Services
     from seglog.broker.coordinator.coordination import Coordination
-    from seglog.broker.coordinator.groups import Group, GroupCounters
+    from seglog.broker.coordinator.groups.table import Group, GroupCounters
+    from seglog.broker.requests.services import Services
 
 _PREFIX = "kafka_coordinator_group_groupmetadatamanager"
 _STATE_METRICS = {

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 from seglog.broker.metrics.families import Family, counter, gauge
 
 if TYPE_CHECKING:
-    from seglog.broker.api.services import Services
-    from seglog.broker.coordinator.transaction_table import TransactionCounters
-    from seglog.broker.coordinator.transactions import Transactions
+    from seglog.broker.coordinator.transactions.table import TransactionCounters
+    from seglog.broker.coordinator.transactions.transactions import Transactions
     from seglog.broker.partition.partition import Partition
+    from seglog.broker.requests.services import Services
 
 _LATE_BUFFER_MS: Final = 300_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.coordinator.transaction_state import TransactionState
+from seglog.broker.coordinator.transactions.state import TransactionState
 from seglog.protocol.api import OffsetCommitPartition, TxnOffsetCommitRequest
 from seglog.protocol.errors import ErrorCode
 from support.group_broker import GroupBroker

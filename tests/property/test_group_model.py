@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seglog.broker.coordinator.group_state import GroupState, Outcome
+from seglog.broker.coordinator.groups.state import GroupState, Outcome
 from seglog.broker.errors import RequestError
 from seglog.protocol.api import JoinGroupResponse, SyncGroupResponse
 from seglog.protocol.errors import ErrorCode

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seglog.broker.coordinator.name_pattern import PLACES_MAX, NamePattern, PatternError
+from seglog.broker.coordinator.transactions.name_pattern import (
+    PLACES_MAX,
+    NamePattern,
+    PatternError,
+)
 
 ATOMS = st.sampled_from(
     [*"ab.-{\u00e9", "\\.", "\\d", "\\W", "\\n", "[ab]", "[^a-c]", "[]a-]", "[\\d_]"]

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seglog.broker.api.context import Pending, RequestContext
-from seglog.broker.api.handlers import Handlers
 from seglog.broker.api.operations import build_handlers
-from seglog.broker.api.services import Services
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.context import Pending, RequestContext
+from seglog.broker.requests.handlers import Handlers
+from seglog.broker.requests.services import Services
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.workers import run_parallel
 from seglog.broker.storage.errors import StorageError

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seglog.broker.api.context import Pending, RequestContext
 from seglog.broker.coordinator.coordination import Coordination
+from seglog.broker.requests.context import Pending, RequestContext
 from seglog.protocol.api import (
     DescribeGroupsRequest,
     GroupDescription,

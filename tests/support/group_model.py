@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from seglog.broker.coordinator.group import ClassicGroup
-from seglog.broker.coordinator.group_state import (
+from seglog.broker.coordinator.groups.group import ClassicGroup
+from seglog.broker.coordinator.groups.state import (
     Client,
     GroupLimits,
     GroupState,

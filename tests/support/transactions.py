@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seglog.broker.coordinator.transaction_state import TransactionState
+from seglog.broker.coordinator.transactions.state import TransactionState
 from seglog.protocol.api import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from seglog.broker.api import cold_reads
-from seglog.broker.api.context import Pending
+from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.log_file import FileSlice
 from support.broker_parts import BrokerParts, batch_of

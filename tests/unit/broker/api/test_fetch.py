@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from seglog.broker.api.context import Pending
 from seglog.broker.ops import troubles_of
+from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.log import FetchData
 from seglog.protocol.api import (

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from seglog.broker.api import fetch_sessions
-from seglog.broker.api.context import Pending
 from seglog.broker.api.fetch import PARTITIONS_PER_FETCH_MAX
 from seglog.broker.api.fetch_session_cache import FetchSession
+from seglog.broker.requests.context import Pending
 from seglog.protocol.api import FetchPartition, FetchRequest, FetchResponse
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import INT32_MAX

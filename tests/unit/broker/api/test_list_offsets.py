@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from seglog.broker.api.context import Pending
+from seglog.broker.requests.context import Pending
 from seglog.broker.storage import batch_search
 from seglog.broker.storage.batch_search import SEARCHED_INLINE_BYTES_MAX
 from seglog.protocol.api import ListOffsetsPartition, ListOffsetsRequest

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from seglog.broker.api.context import Pending
 from seglog.broker.api.produce import INLINE_COMPRESSED_BYTES_MAX
+from seglog.broker.requests.context import Pending
 from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.checksum import crc32c
 from seglog.protocol.compression import Codec

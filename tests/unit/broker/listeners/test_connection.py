@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from seglog.broker.api.context import Pending
 from seglog.broker.listeners import connection as connection_module
+from seglog.broker.requests.context import Pending
 from seglog.protocol import api
 from seglog.protocol.dialect import IncomingRequest
 from seglog.protocol.errors import ErrorCode

@@ -82,7 +82,7 @@ async def test_idle_connection_stays_for_ever() -> None:
     waiting: list[asyncio.Future[Any]] = []
 
     def handle(_request: Any, _context: Any) -> Any:
-        from seglog.broker.api.context import Pending
+        from seglog.broker.requests.context import Pending
 
         waiting.append(asyncio.get_running_loop().create_future())
         return Pending(waiting[-1])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.api.context import Pending
 from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import FileError
 from seglog.broker.storage.flush_ticket import FlushTicket
 from seglog.protocol.api import FetchPartition, FetchRequest, ProducePartition, ProduceRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seglog.broker.api.context import Pending
+from seglog.broker.requests.context import Pending
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.api import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.api.context import Pending
+from seglog.broker.requests.context import Pending
 from seglog.protocol.api import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
 from support.broker_parts import CONTEXT, BrokerParts, batch_of
 

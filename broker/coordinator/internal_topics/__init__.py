@@ -1,0 +1,1 @@
+"""Topics that coordinators keep their state in, written and read back."""
