@@ -22,16 +22,16 @@ from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import AddressUnavailableError, Network, bind_endpoints
 from seglog.broker.listeners.offered import api_keys_of
 from seglog.broker.listeners.ops_http import OpsHttp
-from seglog.broker.metrics.loop_lag import LoopLag
-from seglog.broker.metrics.loop_load import LoopLoad
-from seglog.broker.ops import OpsPages, sources_of, troubles_of
+from seglog.broker.monitoring.pages import OpsPages, sources_of, troubles_of
+from seglog.broker.monitoring.status import BrokerState, BrokerStatus
 from seglog.broker.requests.services import Services
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock, SystemClock
+from seglog.broker.runtime.loop_lag import LoopLag
+from seglog.broker.runtime.loop_load import LoopLoad
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.runtime.workers import WorkerPool, run_parallel
-from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.load_progress import LoadProgress

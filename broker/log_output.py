@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import Final
 
-from seglog.broker.line_output import STANDARD_ERROR, LineOutput
+from seglog.broker.runtime.line_output import STANDARD_ERROR, LineOutput
 
 logger = logging.getLogger(__name__)
 

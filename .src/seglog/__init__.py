@@ -4,14 +4,9 @@ The public names of ``seglog.clients`` are here as well (``seglog.Producer``), i
 are first used; ``seglog.__version__`` says which version this is. The daemon takes none of it.
 
 This file is what makes it a regular package: Python prefers one to any folder called ``seglog`` in
-the directory it is started in, such as a checkout, whose kernels nobody has compiled.
+the directory it is started in, such as a checkout, whose kernels nobody has compiled. Type checkers
+read ``__init__.pyi`` instead.
 """
-
-TYPE_CHECKING = False  # that of typing, which not even a client needs
-if TYPE_CHECKING:
-    from seglog.clients import *  # noqa: F403 - the same names, said once
-
-    __version__: str
 
 
 def __getattr__(name: str) -> object:

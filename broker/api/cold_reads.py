@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.log_file import FileSlice
 from seglog.broker.storage.page_cache import bring_in, is_resident

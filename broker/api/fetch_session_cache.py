@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.protocol.api import (
     FetchPartition,
     FetchPartitionResult,

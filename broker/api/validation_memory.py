@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 
 VALIDATION_BYTES_MAX: Final = 4 * MAX_DECOMPRESSED_BYTES

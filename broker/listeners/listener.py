@@ -13,9 +13,9 @@ from typing import Final
 
 from seglog.broker.listeners.connection import Connection
 from seglog.broker.listeners.connection_limits import ConnectionLimits
+from seglog.broker.listeners.counters import NetworkCounters
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.broker.listeners.services import ListenerServices
-from seglog.broker.metrics.network import NetworkCounters
 from seglog.config import Endpoint
 
 logger = logging.getLogger(__name__)

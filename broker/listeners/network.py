@@ -12,13 +12,13 @@ from seglog.broker.listeners.connection_limits import ConnectionLimits
 from seglog.broker.listeners.first_bytes import DialectChoice
 from seglog.broker.listeners.listener import BoundEndpoint, Listener
 from seglog.broker.listeners.receive_buffer import SharedBuffer
+from seglog.broker.listeners.request_statistics import RequestMetrics
 from seglog.broker.listeners.services import (
     ConnectionSettings,
     ListenerServices,
     RequestHandler,
 )
-from seglog.broker.metrics.loop_load import BusyTimes
-from seglog.broker.metrics.requests import RequestMetrics
+from seglog.broker.runtime.loop_load import BusyTimes
 from seglog.broker.runtime.traffic import Traffic
 from seglog.config import BrokerConfig, Endpoint, HostPort
 from seglog.config.endpoints import are_families_apart

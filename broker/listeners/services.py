@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from seglog.broker.listeners.counters import NetworkCounters
 from seglog.broker.listeners.first_bytes import DialectChoice
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.broker.listeners.receive_buffer import SharedBuffer
-from seglog.broker.metrics.network import NetworkCounters
-from seglog.broker.metrics.requests import RequestMetrics
+from seglog.broker.listeners.request_statistics import RequestMetrics
 from seglog.broker.requests.context import RequestContext
 from seglog.broker.runtime.traffic import Traffic
 from seglog.config import BrokerConfig

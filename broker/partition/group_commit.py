@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
 from seglog.broker.storage.errors import (
     DiskFullError,

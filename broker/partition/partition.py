@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from seglog.broker.errors import RequestError
-from seglog.broker.metrics.counters import BrokerCounters, TopicCounters
+from seglog.broker.partition.counters import BrokerCounters, TopicCounters
 from seglog.broker.partition.group_commit import GroupCommit
 from seglog.broker.partition.replicas import ReplicaState
 from seglog.broker.partition.waiters import FetchWaiters, OffsetWaiters

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from seglog.broker.errors import RequestError
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.partition.partition import Partition, PartitionServices
 from seglog.broker.partition.replicas import SoleReplica
 from seglog.broker.runtime.workers import WorkerPool

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seglog.broker.cleaning.log_cleaner import LogCleaner
-from seglog.broker.metrics.counters import BrokerCounters
 from seglog.broker.partition.background import BackgroundWork
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.partition.topic_lifecycle import TopicLifecycle

@@ -13,7 +13,7 @@ import pytest
 from seglog.broker.api.fetch_session_cache import FetchSessionCache
 from seglog.broker.api.fetch_sessions import FetchSessions
 from seglog.broker.errors import RequestError
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.protocol.api import (
     FetchPartition,
     FetchPartitionResult,

@@ -12,8 +12,8 @@ from seglog.broker.listeners.connection_limits import ConnectionLimits
 from seglog.broker.listeners.first_bytes import DialectChoice
 from seglog.broker.listeners.listener import BoundEndpoint, Listener
 from seglog.broker.listeners.receive_buffer import SharedBuffer
+from seglog.broker.listeners.request_statistics import RequestMetrics
 from seglog.broker.listeners.services import ConnectionSettings, ListenerServices
-from seglog.broker.metrics.requests import RequestMetrics
 from seglog.broker.requests.context import RequestContext
 from seglog.config import Endpoint, load_broker_config
 from seglog.protocol.native import FrameAssembler, NativeClient, NativeServer

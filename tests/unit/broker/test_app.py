@@ -14,8 +14,8 @@ import pytest
 from seglog.broker.app import Broker
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.listeners.network import AddressUnavailableError
+from seglog.broker.monitoring.status import BrokerState
 from seglog.broker.runtime.traffic import Traffic
-from seglog.broker.status import BrokerState
 from seglog.broker.storage.errors import FileError, LockedError, StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.config import BrokerConfig, load_broker_config

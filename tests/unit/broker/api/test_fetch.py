@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from seglog.broker.ops import troubles_of
+from seglog.broker.monitoring.pages import troubles_of
 from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import DeferredReadError
 from seglog.broker.storage.log import FetchData

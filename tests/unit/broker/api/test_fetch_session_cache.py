@@ -12,7 +12,7 @@ from seglog.broker.api.fetch_session_cache import (
     FetchSession,
     FetchSessionCache,
 )
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.protocol.api import FetchPartition
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from seglog.broker.api import log_dirs
-from seglog.broker.ops import troubles_of
+from seglog.broker.monitoring.pages import troubles_of
 from seglog.broker.storage.errors import MissingFileError
 from seglog.protocol.api import DescribeLogDirsRequest
 from seglog.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ import pytest
 from seglog.broker.api import produce_apart
 from seglog.broker.api.produce import INLINE_INFLATED_BYTES_MAX
 from seglog.broker.api.validation_memory import ValidationMemory
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.requests.context import Pending
 from seglog.broker.storage.append import prepare_append
 from seglog.protocol.api import ProducePartition, ProduceRequest

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.partition.group_commit import GroupCommit
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError
 from seglog.broker.storage.errors import FileError, MissingFileError, NoDescriptorError

@@ -2,13 +2,13 @@
 
 import pytest
 
-from seglog.broker.metrics.durations import LATENCY_BOUNDS_SECONDS
-from seglog.broker.metrics.requests import (
+from seglog.broker.listeners.request_statistics import (
     RequestMetrics,
     RequestStatistics,
     errors_of,
     operation_name,
 )
+from seglog.broker.runtime.durations import LATENCY_BOUNDS_SECONDS
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
 from support.native_samples import samples

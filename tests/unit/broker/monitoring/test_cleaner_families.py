@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seglog.broker.cleaning.counters import CleanerCounters
-from seglog.broker.metrics.cleaner_families import cleaner_families
+from seglog.broker.monitoring.cleaner_families import cleaner_families
 from seglog.broker.storage.cleaner.candidates import CleanableLog, look_at
 from seglog.broker.storage.log import Log
 from seglog.protocol.types import TopicPartition

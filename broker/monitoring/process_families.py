@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from seglog.broker.line_output import STANDARD_ERROR
-from seglog.broker.metrics.families import Family, counter, gauge
+from seglog.broker.monitoring.families import Family, counter, gauge
+from seglog.broker.runtime.line_output import STANDARD_ERROR
 
 _IO_FILE: Final = "/proc/self/io"
 _FIGURES: Final = (

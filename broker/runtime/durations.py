@@ -7,8 +7,6 @@ observation.
 from bisect import bisect_left
 from typing import Final
 
-from seglog.broker.metrics.families import Histogram
-
 LATENCY_BOUNDS_SECONDS: Final = (
     0.00005,
     0.0001,
@@ -32,7 +30,6 @@ LATENCY_BOUNDS_SECONDS: Final = (
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.99, 0.999)
 """Those that Kafka's exporter shows."""
 _BOUNDS_NS: Final = tuple(round(bound * 1_000_000_000) for bound in LATENCY_BOUNDS_SECONDS)
-_NS_PER_SECOND: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -73,9 +70,3 @@ class Durations:
     def quantiles_ms(self) -> list[tuple[str, float]]:
         """Estimates in milliseconds for all of ``QUANTILES``, each with its name."""
         return [(str(share), self.quantile_ns(share) / _NS_PER_MS) for share in QUANTILES]
-
-    def histogram(self) -> Histogram:
-        """As a sample of a metric, in seconds."""
-        return Histogram(
-            LATENCY_BOUNDS_SECONDS, tuple(self.buckets), self.total_ns / _NS_PER_SECOND
-        )

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from seglog.broker.runtime.durations import LATENCY_BOUNDS_SECONDS, Durations
+
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
+_NS_PER_SECOND: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,13 @@ class Family:
         """Add a series; returns the family itself."""
         self.samples.append((label_values, value))
         return self
+
+
+def histogram_of(durations: Durations) -> Histogram:
+    """Durations as a sample, in seconds."""
+    return Histogram(
+        LATENCY_BOUNDS_SECONDS, tuple(durations.buckets), durations.total_ns / _NS_PER_SECOND
+    )
 
 
 def counter(name: str, documentation: str, *labels: str) -> Family:

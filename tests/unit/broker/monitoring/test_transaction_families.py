@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from seglog.broker.metrics.transaction_families import transaction_source
+from seglog.broker.monitoring.transaction_families import transaction_source
 from support.broker_parts import batch_of
 from support.group_broker import GroupBroker
 from support.transactions import TransactionalProducer, transaction_broker

@@ -8,7 +8,7 @@ the log.
 
 from collections.abc import ItemsView
 
-from seglog.broker.metrics.durations import Durations
+from seglog.broker.runtime.durations import Durations
 
 
 class TopicCounters:

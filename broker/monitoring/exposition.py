@@ -12,8 +12,8 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from seglog.broker.metrics.families import COUNTER, HISTOGRAM, Family, Histogram
-from seglog.broker.metrics.wide_families import is_wide, wide_text
+from seglog.broker.monitoring.families import COUNTER, HISTOGRAM, Family, Histogram
+from seglog.broker.monitoring.wide_families import is_wide, wide_text
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

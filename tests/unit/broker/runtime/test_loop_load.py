@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from seglog.broker.metrics import loop_load
-from seglog.broker.metrics.loop_load import BusyTimes, LoopLoad
+from seglog.broker.runtime import loop_load
+from seglog.broker.runtime.loop_load import BusyTimes, LoopLoad
 
 SECOND = 1_000_000_000
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from seglog.broker.metrics.families import Family
-from seglog.broker.metrics.group_families import coordination_source
+from seglog.broker.monitoring.families import Family
+from seglog.broker.monitoring.group_families import coordination_source
 from support.broker_parts import batch_of
 from support.group_broker import GroupBroker
 

@@ -5,14 +5,11 @@ show something; the others begin with ``seglog_``.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from seglog.broker.metrics.counters import BrokerCounters, TopicCounters
-from seglog.broker.metrics.families import HISTOGRAM, Family, counter, gauge
-
-if TYPE_CHECKING:
-    # Only the names: at run time partitions import their counters from this package.
-    from seglog.broker.partition.partition import Partition
+from seglog.broker.monitoring.families import HISTOGRAM, Family, counter, gauge, histogram_of
+from seglog.broker.partition.counters import BrokerCounters, TopicCounters
+from seglog.broker.partition.partition import Partition
 
 _TOPIC_METRICS: Final = (
     ("messagesin", "messages_in", "Records appended."),
@@ -113,7 +110,7 @@ def broker_counter_families(counters: BrokerCounters) -> list[Family]:
     ]
 
 
-def partition_families(partitions: "Iterable[Partition]") -> list[Family]:
+def partition_families(partitions: Iterable[Partition]) -> list[Family]:
     """Sizes and offsets of every partition."""
     labels = ("topic", "partition")
     size = gauge("kafka_log_log_size", "Bytes of all segments.", *labels)
@@ -156,7 +153,7 @@ def waiting_families(counters: BrokerCounters) -> list[Family]:
         "seglog_validation_reserved_bytes",
         "Memory that batches which workers inflate and check may take now.",
     ).add(counters.validation_bytes)
-    return [waiting, quantiles, seconds.add(durations.histogram()), validation]
+    return [waiting, quantiles, seconds.add(histogram_of(durations)), validation]
 
 
 def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:

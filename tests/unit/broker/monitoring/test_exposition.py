@@ -12,7 +12,9 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as strict_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from seglog.broker.metrics.broker_families import (
+from seglog.broker.listeners.counters import NetworkCounters
+from seglog.broker.listeners.request_statistics import RequestMetrics
+from seglog.broker.monitoring.broker_families import (
     LogDirFigures,
     broker_counter_families,
     log_dir_families,
@@ -20,20 +22,22 @@ from seglog.broker.metrics.broker_families import (
     topic_families,
     waiting_families,
 )
-from seglog.broker.metrics.cluster_families import broker_info, cluster_families, replica_families
-from seglog.broker.metrics.counters import BrokerCounters
-from seglog.broker.metrics.exposition import MetricsPage
-from seglog.broker.metrics.families import Family, Histogram, counter, gauge
-from seglog.broker.metrics.loop_lag import LoopLag
-from seglog.broker.metrics.network import NetworkCounters
-from seglog.broker.metrics.network_families import (
+from seglog.broker.monitoring.cluster_families import (
+    broker_info,
+    cluster_families,
+    replica_families,
+)
+from seglog.broker.monitoring.exposition import MetricsPage
+from seglog.broker.monitoring.families import Family, Histogram, counter, gauge
+from seglog.broker.monitoring.network_families import (
     connection_families,
     request_families,
     traffic_families,
 )
-from seglog.broker.metrics.process_families import disk_families
-from seglog.broker.metrics.requests import RequestMetrics
+from seglog.broker.monitoring.process_families import disk_families
+from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.partition.replicas import SoleReplica
+from seglog.broker.runtime.loop_lag import LoopLag
 from seglog.protocol.types import TopicPartition
 from support.processor_time import in_time
 

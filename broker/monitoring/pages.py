@@ -10,7 +10,7 @@ from typing import Final
 from seglog.broker.coordinator.coordination import Coordination
 from seglog.broker.listeners.network import Network
 from seglog.broker.listeners.ops_http import HttpAnswer, HttpRequest, Page
-from seglog.broker.metrics.broker_families import (
+from seglog.broker.monitoring.broker_families import (
     LogDirFigures,
     broker_counter_families,
     log_dir_families,
@@ -18,24 +18,28 @@ from seglog.broker.metrics.broker_families import (
     topic_families,
     waiting_families,
 )
-from seglog.broker.metrics.cleaner_families import cleaner_families
-from seglog.broker.metrics.cluster_families import broker_info, cluster_families, replica_families
-from seglog.broker.metrics.exposition import CONTENT_TYPE, MetricsPage, RunInThread
-from seglog.broker.metrics.families import Family, counter, gauge
-from seglog.broker.metrics.group_families import coordination_source
-from seglog.broker.metrics.loop_lag import LoopLag
-from seglog.broker.metrics.loop_load import LoopLoad
-from seglog.broker.metrics.network_families import (
+from seglog.broker.monitoring.cleaner_families import cleaner_families
+from seglog.broker.monitoring.cluster_families import (
+    broker_info,
+    cluster_families,
+    replica_families,
+)
+from seglog.broker.monitoring.exposition import CONTENT_TYPE, MetricsPage, RunInThread
+from seglog.broker.monitoring.families import Family, counter, gauge
+from seglog.broker.monitoring.group_families import coordination_source
+from seglog.broker.monitoring.network_families import (
     connection_families,
     load_families,
     request_families,
     traffic_families,
 )
-from seglog.broker.metrics.process_families import disk_families, dropped_line_families
-from seglog.broker.metrics.transaction_families import transaction_source
+from seglog.broker.monitoring.process_families import disk_families, dropped_line_families
+from seglog.broker.monitoring.status import BrokerState, BrokerStatus
+from seglog.broker.monitoring.transaction_families import transaction_source
 from seglog.broker.requests.services import Services
+from seglog.broker.runtime.loop_lag import LoopLag
+from seglog.broker.runtime.loop_load import LoopLoad
 from seglog.broker.runtime.workers import WorkersStoppedError
-from seglog.broker.status import BrokerState, BrokerStatus
 from seglog.broker.storage.load_progress import LoadProgress
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
 

@@ -10,7 +10,7 @@ digits: those are not written in powers of ten.
 from collections.abc import Iterable
 from typing import Final
 
-from seglog.broker.metrics.families import COUNTER, HISTOGRAM, Family
+from seglog.broker.monitoring.families import COUNTER, HISTOGRAM, Family
 
 WIDE: Final = 100
 """From so many series on it pays."""

@@ -1,4 +1,4 @@
-from seglog.broker.metrics.counters import BrokerCounters
+from seglog.broker.partition.counters import BrokerCounters
 
 
 def test_counters_of_a_topic_end_with_it() -> None:

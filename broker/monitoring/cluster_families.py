@@ -5,14 +5,11 @@ dashboards and alerts that exist ask for it.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from seglog.broker.metrics.families import Family, Sample, counter, gauge
+from seglog.broker.monitoring.families import Family, Sample, counter, gauge
+from seglog.broker.partition.partition import Partition
 from seglog.protocol.types import TopicPartition
-
-if TYPE_CHECKING:
-    # Only the names: at run time partitions import their counters from this package.
-    from seglog.broker.partition.partition import Partition
 
 _NO_LEADER: Final = -1
 _REPLICA_MANAGER: Final = "kafka_server_replicamanager"
@@ -38,7 +35,7 @@ _NEVER: Final = (
 
 
 def cluster_families(
-    partitions: "Collection[Partition]",
+    partitions: Collection[Partition],
     offline: Collection[TopicPartition],
     topic_sizes: dict[str, int],
 ) -> list[Family]:
@@ -92,7 +89,7 @@ def broker_info(node_id: int, address: str) -> Family:
 
 
 def replica_families(
-    partitions: "Collection[Partition]", offline: Collection[TopicPartition], node_id: int
+    partitions: Collection[Partition], offline: Collection[TopicPartition], node_id: int
 ) -> list[Family]:
     """Leader and replicas of every partition.
 
@@ -147,7 +144,7 @@ def replica_families(
     return families
 
 
-def _row_of(partition: "Partition", node_id: int) -> tuple[int, int, int, int, int]:
+def _row_of(partition: Partition, node_id: int) -> tuple[int, int, int, int, int]:
     """Replicas, in-sync ones, spare ones, whether any are missing, and whether the first leads."""
     replicas = partition.replicas
     replica_ids = replicas.replica_ids
@@ -156,10 +153,10 @@ def _row_of(partition: "Partition", node_id: int) -> tuple[int, int, int, int, i
     return count, in_sync, spare, int(in_sync < count), int(replica_ids[0] == node_id)
 
 
-def _spare_of(partition: "Partition") -> int:
+def _spare_of(partition: Partition) -> int:
     """How many in-sync replicas there are beyond what acks=all needs; negative: it is refused."""
     return partition.replicas.in_sync_count - partition.min_in_sync_count
 
 
-def _misses_replicas(partition: "Partition") -> bool:
+def _misses_replicas(partition: Partition) -> bool:
     return partition.replicas.in_sync_count < len(partition.replicas.replica_ids)

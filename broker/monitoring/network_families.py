@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from seglog.broker.metrics.families import HISTOGRAM, Family, counter, gauge
-from seglog.broker.metrics.loop_load import LoopLoad
-from seglog.broker.metrics.network import NetworkCounters
-from seglog.broker.metrics.requests import RequestStatistics
+from seglog.broker.listeners.counters import NetworkCounters
+from seglog.broker.listeners.request_statistics import RequestStatistics
+from seglog.broker.monitoring.families import HISTOGRAM, Family, counter, gauge, histogram_of
+from seglog.broker.runtime.loop_load import LoopLoad
 from seglog.protocol.errors import ErrorCode
 
 _PROCESSOR: Final = "0"
@@ -77,7 +77,7 @@ def request_families(operations: Sequence[RequestStatistics]) -> list[Family]:
             errors.add(count, name, _error_name(code))
         for quantile, milliseconds in statistics.quantiles_ms():
             quantiles.add(milliseconds, name, quantile)
-        seconds.add(statistics.histogram(), name)
+        seconds.add(histogram_of(statistics), name)
     return [requests, errors, quantiles, seconds]
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import typing
 from typing import Any, Final
 
-from seglog.broker.metrics.durations import Durations
+from seglog.broker.runtime.durations import Durations
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 

@@ -2,9 +2,9 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from seglog.broker.metrics.exposition import iter_metrics
-from seglog.broker.metrics.families import Family, Histogram, counter, gauge
-from seglog.broker.metrics.wide_families import WIDE, is_wide, wide_text
+from seglog.broker.monitoring.exposition import iter_metrics
+from seglog.broker.monitoring.families import Family, Histogram, counter, gauge
+from seglog.broker.monitoring.wide_families import WIDE, is_wide, wide_text
 
 
 class Families:

@@ -1,14 +1,11 @@
 """Metrics of consumer groups, in the words of Kafka and of kafka_exporter, and of producer ids."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from seglog.broker.metrics.families import Family, counter, gauge
-
-if TYPE_CHECKING:
-    from seglog.broker.coordinator.coordination import Coordination
-    from seglog.broker.coordinator.groups.table import Group, GroupCounters
-    from seglog.broker.requests.services import Services
+from seglog.broker.coordinator.coordination import Coordination
+from seglog.broker.coordinator.groups.table import Group, GroupCounters
+from seglog.broker.monitoring.families import Family, counter, gauge
+from seglog.broker.requests.services import Services
 
 _PREFIX = "kafka_coordinator_group_groupmetadatamanager"
 _STATE_METRICS = {
@@ -24,7 +21,7 @@ BoundsOf = Callable[[str, int], tuple[int, int] | None]
 
 
 def coordination_source(
-    coordination: "Coordination", services: "Services"
+    coordination: Coordination, services: Services
 ) -> Callable[[], list[Family]]:
     """What ``/metrics`` asks for groups and producer ids."""
 
@@ -43,7 +40,7 @@ def coordination_source(
 
 
 def coordination_families(
-    coordination: "Coordination", bounds: BoundsOf, *, per_group: bool
+    coordination: Coordination, bounds: BoundsOf, *, per_group: bool
 ) -> list[Family]:
     """Everything about groups and producer ids.
 
@@ -67,7 +64,7 @@ def coordination_families(
     return [*families, *_lag_families(groups, bounds)] if per_group else families
 
 
-def _state_families(groups: "list[Group]") -> list[Family]:
+def _state_families(groups: list[Group]) -> list[Family]:
     counts = dict.fromkeys(_STATE_METRICS, 0)
     for group in groups:
         counts[group.membership.state.value] += 1
@@ -83,7 +80,7 @@ def _state_families(groups: "list[Group]") -> list[Family]:
     ]
 
 
-def _counter_families(counters: "GroupCounters") -> list[Family]:
+def _counter_families(counters: GroupCounters) -> list[Family]:
     prefix = "kafka_coordinator_group_groupcoordinatormetrics"
     return [
         counter(f"{prefix}_offsetcommit", "Offsets stored.").add(counters.commits),
@@ -100,7 +97,7 @@ def _counter_families(counters: "GroupCounters") -> list[Family]:
     ]
 
 
-def _lag_families(groups: "list[Group]", bounds: BoundsOf) -> list[Family]:
+def _lag_families(groups: list[Group], bounds: BoundsOf) -> list[Family]:
     place = ("consumergroup", "topic", "partition")
     current = gauge("kafka_consumergroup_current_offset", "Committed offset.", *place)
     lag = gauge("kafka_consumergroup_lag", "Records behind the committed offset.", *place)

@@ -4,22 +4,20 @@ The first ones have the names of Kafka's ``LogCleaner`` and ``LogCleanerManager`
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from seglog.broker.metrics.families import Family, counter, gauge
+from seglog.broker.cleaning.counters import CleanerCounters
+from seglog.broker.monitoring.families import Family, counter, gauge
+from seglog.broker.storage.cleaner.candidates import CleanableLog
+from seglog.broker.storage.log import Log
 from seglog.protocol.types import TopicPartition
-
-if TYPE_CHECKING:
-    from seglog.broker.cleaning.counters import CleanerCounters
-    from seglog.broker.storage.cleaner.candidates import CleanableLog
-    from seglog.broker.storage.log import Log
 
 
 class CleanerFigures(Protocol):
     """What is read of a ``LogCleaner``."""
 
     @property
-    def counters(self) -> "CleanerCounters":
+    def counters(self) -> CleanerCounters:
         """What it has done."""
         ...
 
@@ -28,13 +26,13 @@ class CleanerFigures(Protocol):
         """What it has given up, with the reason."""
         ...
 
-    def look_at(self, log: "Log") -> "CleanableLog":
+    def look_at(self, log: Log) -> CleanableLog:
         """What there is to clean in a log."""
         ...
 
 
 def cleaner_families(
-    cleaner: CleanerFigures, logs: Iterable["Log"], *, per_partition: bool = True
+    cleaner: CleanerFigures, logs: Iterable[Log], *, per_partition: bool = True
 ) -> list[Family]:
     """Compaction in numbers.
 
@@ -79,7 +77,7 @@ def cleaner_families(
     return families
 
 
-def _counter_families(counters: "CleanerCounters") -> list[Family]:
+def _counter_families(counters: CleanerCounters) -> list[Family]:
     return [
         counter("seglog_cleaner_passes", "Logs cleaned.").add(counters.passes),
         counter("seglog_cleaner_failures", "Passes that failed.").add(counters.failures),
@@ -103,7 +101,7 @@ def _reasons(uncleanable: Mapping[TopicPartition, str]) -> Family:
     return family
 
 
-def _log_families(looked_at: Iterable[tuple["Log", "CleanableLog"]]) -> list[Family]:
+def _log_families(looked_at: Iterable[tuple[Log, CleanableLog]]) -> list[Family]:
     labels = ("topic", "partition")
     ratio = gauge("seglog_log_dirty_ratio", "Dirty share of what may be cleaned.", *labels)
     overdue = gauge(

@@ -1,21 +1,19 @@
 """Metrics of transactions: how many there are, how old the oldest one is, how they ended."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from seglog.broker.metrics.families import Family, counter, gauge
-
-if TYPE_CHECKING:
-    from seglog.broker.coordinator.transactions.table import TransactionCounters
-    from seglog.broker.coordinator.transactions.transactions import Transactions
-    from seglog.broker.partition.partition import Partition
-    from seglog.broker.requests.services import Services
+from seglog.broker.coordinator.transactions.table import TransactionCounters
+from seglog.broker.coordinator.transactions.transactions import Transactions
+from seglog.broker.monitoring.families import Family, counter, gauge
+from seglog.broker.partition.partition import Partition
+from seglog.broker.requests.services import Services
 
 _LATE_BUFFER_MS: Final = 300_000
 
 
 def transaction_source(
-    transactions: "Transactions", services: "Services"
+    transactions: Transactions, services: Services
 ) -> Callable[[], list[Family]]:
     """What ``/metrics`` asks for transactions."""
 
@@ -25,7 +23,7 @@ def transaction_source(
     return read
 
 
-def transaction_families(transactions: "Transactions", services: "Services") -> list[Family]:
+def transaction_families(transactions: Transactions, services: Services) -> list[Family]:
     """Everything about transactions.
 
     The age is counted from the beginning of a transaction where the coordinator knows it, and from
@@ -60,7 +58,7 @@ def transaction_families(transactions: "Transactions", services: "Services") -> 
     ]
 
 
-def _silences_ms(partitions: "Iterable[Partition]", now_ms: int) -> Iterable[int]:
+def _silences_ms(partitions: Iterable[Partition], now_ms: int) -> Iterable[int]:
     """For each partition with open transactions, how long ago the stalest one was last written."""
     for partition in partitions:
         producers = partition.log.producer_state
@@ -75,7 +73,7 @@ def _silences_ms(partitions: "Iterable[Partition]", now_ms: int) -> Iterable[int
             yield now_ms - min(seen_ms)
 
 
-def _counter_families(counters: "TransactionCounters") -> list[Family]:
+def _counter_families(counters: TransactionCounters) -> list[Family]:
     return [
         counter("seglog_transaction_commits", "Transactions that were committed.").add(
             counters.commits

@@ -1,1 +1,0 @@
-"""What the broker counts and measures."""

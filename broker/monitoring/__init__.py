@@ -1,0 +1,1 @@
+"""What operators ask: health, readiness, and metrics made of the counters below."""
