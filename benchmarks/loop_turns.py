@@ -16,7 +16,7 @@ from typing import Any, Self
 from benchmarks.raw import RawConnection, scratch_folder
 from benchmarks.report import Report
 
-from seglog.broker.app import Broker
+from seglog.broker.daemon.app import Broker
 from seglog.broker.runtime.garbage import GarbageCollection
 from seglog.clients import Admin, Producer, TopicPartition
 from seglog.config import load_broker_config

@@ -1,5 +1,5 @@
 """``python -m seglog.broker`` is ``seglogd``."""
 
-from seglog.broker.main import main
+from seglog.broker.daemon.main import main
 
 main(prog_name="seglogd")

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from seglog.broker.app import FLUSH_SECONDS
-from seglog.broker.main import main as seglogd
+from seglog.broker.daemon.app import FLUSH_SECONDS
+from seglog.broker.daemon.main import main as seglogd
 from seglog.config import load_broker_config
 from support.metrics_scrape import ScrapedFamily, busy_scrape, series_names
 

@@ -14,7 +14,7 @@ from seglog.clients.testing import RunningBroker, running_broker
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 ADDRESS = "127.0.0.1:9092"
-COMMANDS = {"seglog": "seglog.clients.cli.main", "seglogd": "seglog.broker.main"}
+COMMANDS = {"seglog": "seglog.clients.cli.main", "seglogd": "seglog.broker.daemon.main"}
 
 
 def block_with(word: str) -> str:

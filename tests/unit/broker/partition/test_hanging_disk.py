@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from seglog.broker import app
-from seglog.broker.app import Broker
+from seglog.broker.daemon import app
+from seglog.broker.daemon.app import Broker
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.files import OsFileSystem
 from seglog.config import load_broker_config

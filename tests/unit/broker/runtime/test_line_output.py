@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seglog.broker import log_output
+from seglog.broker.daemon import log_output
 from seglog.broker.runtime.line_output import LineOutput
 from support.eventually import eventually
 

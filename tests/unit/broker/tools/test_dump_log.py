@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from seglog.broker.main import main
+from seglog.broker.daemon.main import main
 from seglog.protocol.records.control import ControlType, build_marker
 from support.segment_builder import batch
 from support.tool_folders import (

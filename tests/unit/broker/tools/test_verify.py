@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from seglog.broker.main import main
+from seglog.broker.daemon.main import main
 from seglog.broker.storage.catalog_file import (
     CATALOG_COPY,
     CATALOG_FILE,

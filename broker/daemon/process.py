@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from seglog.broker.app import Broker
+from seglog.broker.daemon.app import Broker
+from seglog.broker.daemon.service_manager import notify
 from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.runtime.descriptors import raise_descriptor_limit
 from seglog.broker.runtime.garbage import GarbageCollection
 from seglog.broker.runtime.line_output import STANDARD_ERROR, STANDARD_OUTPUT
-from seglog.broker.service_manager import notify
 from seglog.broker.storage.errors import StorageError
 from seglog.config import BrokerConfig, ConfigError
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from seglog.broker.app import Broker
 from seglog.broker.cleaning.log_cleaner import LogCleaner
+from seglog.broker.daemon.app import Broker
 from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.monitoring.status import BrokerState
 from seglog.broker.runtime.traffic import Traffic
@@ -231,7 +231,7 @@ async def test_a_long_recovery_tells_how_far_it_is(
     begun = asyncio.Event()
     file_system = SlowFileSystem(lambda: loop.call_soon_threadsafe(begun.set))
     file_system.slow_path = str(tmp_path / "data" / "t-0")
-    monkeypatch.setattr("seglog.broker.app.PROGRESS_SECONDS", 0.001)
+    monkeypatch.setattr("seglog.broker.daemon.app.PROGRESS_SECONDS", 0.001)
     caplog.set_level(logging.INFO)
     broker = Broker(config_for(tmp_path), file_system=file_system)
     starting = asyncio.ensure_future(broker.start())
@@ -334,7 +334,7 @@ async def test_cleaner_looks_at_a_traffic_that_nobody_tells(
             seen.append(traffic)
             super().__init__(*arguments, traffic=traffic, **named)
 
-    monkeypatch.setattr("seglog.broker.app.LogCleaner", SeenCleaner)
+    monkeypatch.setattr("seglog.broker.daemon.app.LogCleaner", SeenCleaner)
     async with Broker(config_for(tmp_path)) as broker:
         (traffic,) = seen
         assert traffic.last_work_ns == 0

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from seglog.broker.config_reload import reloaded
+from seglog.broker.daemon.config_reload import reloaded
 from seglog.config import BrokerConfig, ConfigError, load_broker_config
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from seglog.broker.log_output import LOG_FORMATS, set_up_logging
+from seglog.broker.daemon.log_output import LOG_FORMATS, set_up_logging
 from seglog.config import BrokerConfig, ConfigError, load_broker_config
 
 CONFIG_STATUS: Final = 2
@@ -69,6 +69,6 @@ def serve(
     # tenth of a start. The collector is switched on again when the broker is ready.
     gc.disable()
     # The daemon's modules are imported only now: a mistake in the configuration shows at once.
-    from seglog.broker.process import run_until_stopped
+    from seglog.broker.daemon.process import run_until_stopped
 
     sys.exit(run_until_stopped(config, load))

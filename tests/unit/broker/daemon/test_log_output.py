@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from seglog.broker.log_output import JsonFormatter, TextFormatter
+from seglog.broker.daemon.log_output import JsonFormatter, TextFormatter
 
 
 def record(message: str, *values: object, error: BaseException | None = None) -> logging.LogRecord:

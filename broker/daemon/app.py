@@ -164,7 +164,7 @@ class Broker:
 
     def reload(self, static: BrokerConfig) -> None:
         """Take over what may change while the broker runs from a configuration read anew."""
-        from seglog.broker.config_reload import reloaded
+        from seglog.broker.daemon.config_reload import reloaded
 
         self.services.change_config(reloaded(self.services.config, static))
 

@@ -15,7 +15,7 @@ import click
 from seglog.broker.version import VERSION
 
 _COMMANDS: Final[Mapping[str, str]] = {
-    "serve": "seglog.broker.serve:serve",
+    "serve": "seglog.broker.daemon.serve:serve",
     "dump-log": "seglog.broker.tools.dump_log:dump_log",
     "verify": "seglog.broker.tools.verify:verify",
 }

@@ -1,0 +1,1 @@
+"""The daemon: its commands, its process, and the broker put together."""
