@@ -21,6 +21,7 @@ from seglog.broker.storage.layout import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     SKIPPED_DIRECTORIES,
+    TEMPORARY_SUFFIX,
     DirectoryState,
     parse_partition_directory,
     parse_segment_file_name,
@@ -55,6 +56,10 @@ _OUR_FILES: Final = frozenset(
         LEADER_EPOCH_FLOOR,
         *SKIPPED_DIRECTORIES,
     }
+)
+
+_HALF_WRITTEN: Final = frozenset(
+    name + TEMPORARY_SUFFIX for name in _OUR_FILES.difference(SKIPPED_DIRECTORIES)
 )
 
 
@@ -153,12 +158,19 @@ def _is_named_like_a_partition(name: str) -> bool:
 def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
     """List the folders of a data directory; those that are not ours are named in a warning.
 
+    Half-written state files of a broker that was killed are removed.
+
     Raises:
-        FileError: the directory cannot be read.
+        FileError: the directory cannot be read, or a file in it cannot be removed.
     """
     scan = LogDirScan(log_dir)
     folders = _folders_in(log_dir.path)
     for name in file_system.list_directory(log_dir.path):
+        if name in _HALF_WRITTEN and name not in folders:
+            # Killed between write and rename. The next write of that file would replace it, but a
+            # checkpoint in which nothing changes is not written again.
+            file_system.unlink(f"{log_dir.path}/{name}", missing_ok=True)
+            continue
         is_broken_link = folders.get(name)
         if name in SKIPPED_DIRECTORIES or is_broken_link is None:
             continue

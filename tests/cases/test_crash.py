@@ -316,6 +316,7 @@ def test_kill_during_produce_compaction_and_retention_loses_nothing(
                 admin.create_topic(topic, partitions=1, configs=plan)
         for number in range(5):
             senders = start_senders(broker, list(plans), number)
+            eventually(lambda senders=senders: all(each.acknowledged for each in senders.values()))
             threading.Event().wait(generator.uniform(0.3, 1.2))
             broker.kill()
             for topic, sender in senders.items():
@@ -324,8 +325,8 @@ def test_kill_during_produce_compaction_and_retention_loses_nothing(
             broker.start()
             check_survivors(broker, acknowledged)
         assert broker.stop() == 0
-        leftovers = {path.suffix for path in all_files(broker.data_directory)}
-        assert not leftovers & {".cleaned", ".swap", ".tmp"}
+        files = all_files(broker.data_directory)
+        assert not [file for file in files if file.suffix in {".cleaned", ".swap", ".tmp"}]
         for event in ("log-uncleanable", "log-not-loaded", "records-missing", "Traceback"):
             assert log_lines(broker, event) == []
         assert log_lines(broker, "event=log-cleaned")

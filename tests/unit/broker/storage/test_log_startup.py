@@ -197,6 +197,25 @@ def test_a_foreign_folder_is_named_and_left_alone(
     assert (tmp_path / name / "file").read_text() == "x"
 
 
+def test_half_written_state_files_of_a_killed_broker_are_gone_after_the_start(
+    tmp_path: Path,
+) -> None:
+    """A checkpoint in which nothing changes is not written again, and would keep its leftover."""
+    ManagedLogs(tmp_path).stop()
+    own = {path.name for path in tmp_path.iterdir()} - {".lock", "seglog-reserve"}
+    names = {*own, "cleaner-offset-checkpoint", "log-start-offset-checkpoint"}
+    for name in names:
+        (tmp_path / f"{name}.tmp").write_text("0\n1\n")
+    (tmp_path / "notes.tmp").write_text("of the operator")
+    (tmp_path / "meta.properties.tmp").unlink(missing_ok=True)
+    (tmp_path / "meta.properties.tmp").mkdir()
+    broker = ManagedLogs(tmp_path)
+    left = sorted(path.name for path in tmp_path.glob("*.tmp"))
+    broker.stop()
+    assert len(own) > 3
+    assert left == ["meta.properties.tmp", "notes.tmp"]
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_a_folder_full_of_something_else_is_refused_and_nothing_left_in_it(
     tmp_path: Path, *, other: bool
