@@ -7,9 +7,9 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.log_swap import Exchange
-from seglog.broker.storage.log_truncation import TruncationUnderWayError
+from seglog.broker.storage.log_swap import Exchange, remove_segment_files
 from seglog.broker.storage.segment import LogSegment
+from seglog.protocol.errors import SeglogError
 
 
 class SourcesChangedError(CleaningAbortedError):
@@ -34,24 +34,29 @@ class Exchanger:
             StorageError: as ``Log.begin_exchange``; the new segments are gone.
         """
         log = job.log
-        new = [
-            LogSegment.open(
-                self._file_system,
-                log.directory,
-                base_offset,
-                log.config,
-                self._clock.time_ms(),
-                suffix=CLEANED_SUFFIX,
-            )
-            for base_offset in swap.new_base_offsets
-        ]
+        new: list[LogSegment] = []
         try:
+            for base_offset in swap.new_base_offsets:
+                new.append(self._open_cleaned(log, base_offset))  # noqa: PERF401 - kept on errors
             self._check_wanted(job)
             return log.begin_exchange(new, sources_in_place(log, job.plan, swap))
-        except (CleaningAbortedError, TruncationUnderWayError):
+        except SeglogError:
+            # Nothing refers to the files from here on: only the next start would remove them.
             for segment in new:
                 segment.delete_files()
+            for base_offset in swap.new_base_offsets[len(new) :]:
+                remove_segment_files(self._file_system, log.directory, base_offset, CLEANED_SUFFIX)
             raise
+
+    def _open_cleaned(self, log: Log, base_offset: int) -> LogSegment:
+        return LogSegment.open(
+            self._file_system,
+            log.directory,
+            base_offset,
+            log.config,
+            self._clock.time_ms(),
+            suffix=CLEANED_SUFFIX,
+        )
 
     def _check_wanted(self, job: CleaningJob) -> None:
         topic_partition = job.plan.topic_partition

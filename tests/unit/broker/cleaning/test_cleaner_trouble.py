@@ -17,6 +17,7 @@ from seglog.broker.storage.errors import (
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
 from seglog.broker.storage.log_file import LogFile
+from seglog.broker.storage.log_swap import ExchangeUnderWayError
 from seglog.broker.storage.segment import LogSegment
 from seglog.config import LogConfig
 from seglog.protocol.types import TopicPartition
@@ -341,3 +342,31 @@ async def test_defect_while_segments_are_exchanged_stops_the_cleaner_for_good(
     assert [value for _, _, value in cleaning.content("good")] == ["3"]
     assert (await asyncio.wait_for(cleaning.clean("bad"), 10)).error is None
     assert [value for _, _, value in cleaning.content("bad")] == ["3"]
+
+
+@pytest.mark.parametrize("cause", ["another exchange", "no descriptor"])
+async def test_an_exchange_that_cannot_begin_leaves_no_new_files(
+    start: Callable, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    """SEG-6: nothing refers to them any more, and only the next start would remove them."""
+    cleaning = await start()
+    log = await cleaning.topic()
+    for number in range(4):
+        await cleaning.put("k", str(number))
+    cleaning.roll()
+
+    def refuse(*_arguments: object, **_named: object) -> None:
+        if cause == "another exchange":
+            raise ExchangeUnderWayError("t-0")
+        raise NoDescriptorError("open", "00.log", "Too many open files")
+
+    with monkeypatch.context() as patched:
+        if cause == "another exchange":
+            patched.setattr(log, "begin_exchange", refuse)
+        else:
+            patched.setattr(LogSegment, "open", refuse)
+        outcome = await asyncio.wait_for(cleaning.clean(), 10)
+    assert outcome.error is not None
+    names = OsFileSystem().list_directory(log.directory)
+    assert not [name for name in names if ".cleaned" in name]
+    assert len(cleaning.content()) == 4
