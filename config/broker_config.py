@@ -1,4 +1,4 @@
-"""BrokerConfig: the configuration of one broker, and what may change of it while it runs."""
+"""BrokerConfig: the configuration of one broker, and the changes to it at run time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ class SourceKind(IntEnum):
 
 
 class Origin(NamedTuple):
-    """Where a value was written, in words (``server.properties line 7``), and how (its text)."""
+    """The place of a value, in words (``server.properties line 7``), and its text."""
 
     place: str
     text: str
@@ -111,7 +111,7 @@ class BrokerConfig(
 
     @property
     def static(self) -> "BrokerConfig":
-        """This configuration without what was set at run time."""
+        """This configuration without the settings made at run time."""
         return self._static or self
 
     def log_config(self, overrides: Mapping[str, str] = _NOTHING) -> LogConfig:
@@ -141,7 +141,7 @@ class BrokerConfig(
 
         Args:
             updates: broker key to new text or None; all are applied or none.
-            cluster_default: set them for all brokers; what is set for this broker wins over it.
+            cluster_default: set them for all brokers; the settings of this broker win over them.
 
         Raises:
             ConfigError: a key is unknown or static, or a value illegal.
@@ -163,7 +163,7 @@ class BrokerConfig(
     def restore_dynamic(
         self, dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]
     ) -> "tuple[BrokerConfig, list[ConfigError]]":
-        """Take over what was set at run time before the broker was stopped.
+        """Take over the settings made at run time before the last stop.
 
         Returns:
             The configuration, and an error for each value that is not legal any more and was left
@@ -200,7 +200,7 @@ class BrokerConfig(
         return name in self.sources or self.static.value(name) != BROKER_KEYS[name].default
 
     def given_without_effect(self) -> list[str]:
-        """Keys that were given before the start and that nothing goes by, sorted."""
+        """Keys that were given before the start and have no effect, sorted."""
         return sorted({*self.ignored_keys, *(self.sources.keys() & WITHOUT_EFFECT)})
 
     def security_protocol(self, listener_name: str) -> str | None:
@@ -262,10 +262,10 @@ def parse_broker_value(key: ConfigKey, text: str, place: str) -> Any:
 
 
 def check_broker_config(config: BrokerConfig) -> None:
-    """Check what no single key can say.
+    """Check rules that involve several keys.
 
     Raises:
-        ConfigError: two settings contradict each other, or one asks for what is not built in.
+        ConfigError: two settings contradict each other, or one asks for a missing feature.
     """
     retention_ms = config.log_config().retention_ms
     if retention_ms != -1 and retention_ms < 1:

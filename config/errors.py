@@ -5,7 +5,7 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; its text is one sentence for an operator.
 
     Args:
-        message: the sentence; it names the key, the value and what is allowed.
+        message: the sentence; it names the key, the value and the allowed values.
         key: the configuration key at fault, if there is one.
     """
 

@@ -1,7 +1,7 @@
 """Keys that Kafka knows and that mean nothing to this broker, or nothing yet.
 
-They stand in the ``server.properties`` that people have, so they are accepted and named in one
-warning; only keys that nobody knows stop a start.
+Existing ``server.properties`` files hold them, so the broker accepts them and names them in one
+warning; only unknown keys stop a start.
 """
 
 from typing import Final
@@ -175,9 +175,9 @@ WITHOUT_EFFECT: Final = frozenset(
         "unclean.leader.election.enable",
     ]
 )
-"""Keys that are checked and shown, so that tools find them, but that nothing goes by yet: they
-belong to replicas, two-phase commit, tiers and newer group protocols. A test compares them with
-what the broker reads."""
+"""Keys that the broker checks and shows, so that tools find them, but does not use yet: they belong
+to replicas, two-phase commit, tiers and newer group protocols. A test compares them with the keys
+that the broker reads."""
 
 
 def is_ignored(name: str) -> bool:

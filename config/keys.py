@@ -1,4 +1,4 @@
-"""What is known about one configuration key, and the field specifiers of the settings classes.
+"""ConfigKey: one configuration key, and the field specifiers of the settings classes.
 
 A settings class is a frozen dataclass. Each of its fields is one key: the key's name is the field's
 name with ``_`` replaced by ``.`` (no broker or topic key of Kafka holds an underscore), and the
@@ -42,8 +42,8 @@ class ValueType(StrEnum):
 class ConfigKey:
     """One configuration key.
 
-    ``parse`` turns text into the value and raises ValueError with a short reason; ``allowed`` says
-    in words what is legal; ``is_dynamic`` keys may change while the broker runs.
+    ``parse`` turns text into the value and raises ValueError with a short reason; ``allowed``
+    describes the legal values in words; ``is_dynamic`` keys may change while the broker runs.
     """
 
     value_type: ValueType
@@ -201,7 +201,7 @@ def check_throttled_replicas(values: tuple[str, ...]) -> None:
     for value in values:
         partition, colon, broker = value.partition(":")
         if not (colon and partition.isdecimal() and broker.isdecimal()):
-            raise ValueError(f"{value!r} is neither * alone nor partition:broker, such as 0:101")
+            raise ValueError(f"{value!r} is not * alone and not partition:broker, such as 0:101")
 
 
 def parsed(

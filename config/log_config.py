@@ -159,7 +159,7 @@ def override(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
 
 
 def parse_topic_value(key: ConfigKey, text: str) -> Any:
-    """Turn the text of a topic setting into what the LogConfig field holds."""
+    """Turn the text of a topic setting into the value of the LogConfig field."""
     try:
         value = key.parse(text)
     except ValueError as error:
@@ -168,10 +168,10 @@ def parse_topic_value(key: ConfigKey, text: str) -> Any:
 
 
 def check_log_config(config: LogConfig) -> None:
-    """Check what no single key can say.
+    """Check rules that involve several keys.
 
     Raises:
-        ConfigError: two settings contradict each other, or one asks for what is not built in.
+        ConfigError: two settings contradict each other, or one asks for a missing feature.
     """
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise ConfigError(

@@ -36,7 +36,7 @@ def _check_cluster_id(text: str) -> None:
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class IdentitySettings:
-    """Who this node is."""
+    """Identity of the node."""
 
     node_id: int = integer(0, "Number of this node in the cluster.", low=0)
     broker_id: int | None = integer(None, "Old name of node.id.", low=-1)

@@ -12,27 +12,28 @@ from seglog.config.sample import NO_EFFECT, section_title
 _HEAD: Final = """\
 # Configuration
 
-The keys, their meaning and, where nothing else is said, their defaults are Apache Kafka's. This
-page is made from the settings in `config/` (`python -m seglog.config.reference`).
+The keys and their meaning are Apache Kafka's, and so are their defaults unless this page says
+otherwise. `python -m seglog.config.reference` makes this page from the settings in `config/`.
 
-A broker needs no configuration. What it is given counts in this order, the last wins:
+A broker needs no configuration. It takes settings from these sources, and the last one wins:
 
 1. the defaults below;
-2. a file in the syntax of `server.properties` (`seglogd serve --config FILE`), of which
+2. a file in the syntax of `server.properties` (`seglogd serve --config FILE`);
    [config/server.properties](../config/server.properties) is a commented sample;
 3. environment variables: `KAFKA_LOG_SEGMENT_BYTES` as Kafka's own image has them, then
    `SEGLOG_LOG_SEGMENT_BYTES`; `_` stands for `.`, `__` for `_` and `___` for `-`;
    `CLUSTER_ID` is `cluster.id`;
 4. `--override key=value`, as often as needed;
-5. what is changed at run time (`seglog configs`), for the keys that allow it.
+5. changes at run time (`seglog configs`), for the keys that allow it.
 
-A key that nobody knows, a value of the wrong kind or out of range stops the start with a sentence
-that names key, value and what is allowed. Keys of Kafka's that mean nothing here (threads of its
-network layer, ZooKeeper, controller quorum ...) are accepted and named in one warning; so are those
-below that are "without effect so far", as they belong to what is not built in yet.
-Variables that start with `KAFKA_` and come near no key are taken to be for somebody else.
+An unknown key, or a value of the wrong kind or out of range, stops the start with a sentence that
+names the key, the value and the allowed values. The broker accepts keys of Kafka's without a
+meaning here (threads of its network layer, ZooKeeper, controller quorum ...) and names them in one
+warning. It treats the keys below that are "without effect so far" the same way: they belong to
+features that are not built in yet. It ignores variables that start with `KAFKA_` and resemble no
+key, as they belong to other programs.
 
-Of keys that say the same in different units, the finer one that is set counts: `log.retention.ms`
+Of several keys for one setting in different units, the finest one counts: `log.retention.ms`
 before `log.retention.minutes` before `log.retention.hours`. A topic's own setting counts before
 all of the broker's.
 """

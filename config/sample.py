@@ -15,16 +15,16 @@ _WIDTH: Final = 98
 _HEAD: Final = """\
 # seglog: configuration of the broker, in the syntax and with the keys of Apache Kafka.
 #
-# Every key is listed with its default; remove the # in front of a key to change it.
+# The file lists every key with its default; remove the # in front of a key to change it.
 # The environment wins over this file (SEGLOG_LOG_SEGMENT_BYTES or KAFKA_LOG_SEGMENT_BYTES for
 # log.segment.bytes), and --override key=value wins over both.
 #
-# This file is made from the settings in config/: python -m seglog.config.sample
+# python -m seglog.config.sample makes this file from the settings in config/.
 """
 
 
 def sample_properties() -> str:
-    """Write the sample file: every key, commented out, with its default and what it means."""
+    """Write the sample file: every key, commented out, with its default and meaning."""
     parts = [_HEAD]
     for section in SECTIONS:
         title = section_title(section)

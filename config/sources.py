@@ -139,7 +139,7 @@ def _contradiction(loser: Origin, winner: Origin) -> list[str]:
 
 
 def _derive(values: dict[str, Any], sources: dict[str, Origin]) -> None:
-    """Fill in what one key says for another, as Kafka does."""
+    """Fill in keys whose value another key gives, as Kafka does."""
     if "log.dir" in sources and "log.dirs" not in sources:
         values["log_dirs"] = (without_last_slash(values["log_dir"]),)
         sources["log.dirs"] = sources["log.dir"]
@@ -203,7 +203,7 @@ def _from_environment(environ: Mapping[str, str], prefix: str) -> Iterable[_Give
 
 
 def _service_links(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
-    """How the variables begin that Kubernetes gives for services called ``seglog-...``.
+    """Prefixes of the variables that Kubernetes sets for services called ``seglog-...``.
 
     The service ``seglog-ui`` makes SEGLOG_UI_SERVICE_HOST, SEGLOG_UI_SERVICE_PORT_HTTP,
     SEGLOG_UI_PORT, SEGLOG_UI_PORT_80_TCP_ADDR and more in every pod of its namespace.
@@ -217,8 +217,8 @@ def _service_links(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
 
 
 def _is_for_others(key: str) -> bool:
-    # Applications have variables of their own that start with KAFKA_, KAFKA_BOOTSTRAP_SERVERS for
-    # one; only what is clearly a slip of the pen is taken for a setting and refused.
+    # Applications have variables of their own that start with KAFKA_, such as
+    # KAFKA_BOOTSTRAP_SERVERS; refuse only a variable that is clearly a misspelled key.
     if key in BROKER_KEYS or is_ignored(key):
         return False
     return nearest_key(key, likeness=_TYPO_LIKENESS) is None

@@ -1,7 +1,7 @@
 """Keys of the storage layer: segments, retention, directories, flushing, compaction.
 
 Names, defaults and bounds are Apache Kafka's; deviations: ``log.segment.bytes`` may be as small as
-Kafka 3 allowed, and the keys that Kafka does not have, which say so.
+Kafka 3 allowed, and some keys are not Kafka's, which their texts say.
 """
 
 from dataclasses import dataclass
@@ -36,18 +36,18 @@ def _parse_gzip_level(text: str) -> int:
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class TopicDefaults:
-    """What a topic gets that does not say otherwise."""
+    """Defaults of topics."""
 
     log_cleanup_policy: tuple[str, ...] = string_list(
         ("delete",),
-        "What removes old data: delete (by age, size and start offset), compact (keep the latest "
-        "record of each key), both, or neither when empty.",
+        "Ways to remove old data: delete (by age, size and start offset), compact (keep the latest "
+        "record of each key), both, or none when empty.",
         choices=CLEANUP_POLICIES,
         dynamic=True,
     )
     compression_type: str = string(
         "producer",
-        "Codec of stored batches; producer keeps what the producer sent.",
+        "Codec of stored batches; producer keeps the codec of the producer.",
         choices=COMPRESSION_TYPES,
         dynamic=True,
     )
@@ -85,7 +85,7 @@ class TopicDefaults:
     )
     log_flush_interval_ms: int | None = long_integer(
         None,
-        "Sync to disk what has waited this long; not set: as log.flush.scheduler.interval.ms.",
+        "Sync records to disk after this time; not set: as log.flush.scheduler.interval.ms.",
         low=0,
         dynamic=True,
     )
@@ -103,14 +103,14 @@ class TopicDefaults:
     )
     max_decompressed_message_bytes: int = integer(
         64 * 1024 * 1024,
-        "What the records of one compressed batch may inflate to; it is refused beyond. Kafka's "
-        "default is 2147483639, for a record.",
+        "Largest inflated size of the records of one compressed batch; a larger batch is refused. "
+        "Kafka's default is 2147483639, for a record.",
         low=0,
         dynamic=True,
     )
     log_message_timestamp_type: str = string(
         "CreateTime",
-        "Whose clock stamps records: the producer's or, at the append, the broker's.",
+        "Clock that stamps records: the producer's or, at the append, the broker's.",
         choices=TIMESTAMP_TYPES,
         dynamic=True,
     )
@@ -165,7 +165,7 @@ class TopicDefaults:
         dynamic=True,
     )
     log_index_size_max_bytes: int = integer(
-        10_485_760, "Size an index file is given when it is made.", low=4, dynamic=True
+        10_485_760, "Size of a new index file.", low=4, dynamic=True
     )
     log_roll_jitter_ms: int | None = long_integer(
         None,

@@ -23,7 +23,7 @@ def parse_bool(text: str) -> bool:
             return True
         case "false":
             return False
-    raise ValueError("it is neither true nor false")
+    raise ValueError("it is not true or false")
 
 
 def parse_integer(text: str) -> int:

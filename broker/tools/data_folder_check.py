@@ -53,7 +53,7 @@ class DataFolder:
         """In what state the folder is, as a sentence."""
         if self.holder is not None:
             name = f" ({self.holder})" if self.holder else ""
-            return f"a broker is running on it{name}: what it is writing now is not judged"
+            return f"a broker is running on it{name}: the data that it writes now is not judged"
         if self.is_clean:
             return "the last broker stopped in order"
         return "the last broker did not stop in order: the next one will recover it"

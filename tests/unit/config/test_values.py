@@ -57,5 +57,5 @@ def test_numbers_that_are_none_are_taken(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yes", "1", ""])
 def test_words_that_are_no_switch_are_taken(text: str) -> None:
-    with pytest.raises(ValueError, match="true nor false"):
+    with pytest.raises(ValueError, match="true or false"):
         parse_bool(text)
