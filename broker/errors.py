@@ -1,4 +1,4 @@
-"""From any error inside the broker to what a client is told: the only such map."""
+"""Maps any error inside the broker to the answer of a client: the only such map."""
 
 import logging
 
@@ -27,7 +27,7 @@ class RequestError(SeglogError):
 def describe_error(error: BaseException) -> tuple[ErrorCode, str]:
     """The wire code and the sentence for a client.
 
-    An error that nobody foresaw becomes UNKNOWN_SERVER_ERROR and is logged with its traceback; the
+    An unforeseen error becomes UNKNOWN_SERVER_ERROR and is logged with its traceback; the
     client learns only its type.
     """
     match error:

@@ -52,7 +52,7 @@ FLUSH_SECONDS: Final = 20.0
 CLOSING_THREADS: Final = 8
 """At least so many logs are flushed at a time when the broker stops."""
 _NETWORK_SHARE: Final = 0.6
-"""Of the time for stopping, what connections get to finish their requests."""
+"""Share of the time for stopping in which connections may finish their requests."""
 
 
 class Broker:
@@ -122,7 +122,7 @@ class Broker:
 
     @property
     def services(self) -> Services:
-        """What its operations stand on; only while it runs."""
+        """The services of its operations; only while it runs."""
         assert self._services is not None, "the broker has not been started"
         return self._services
 
@@ -151,7 +151,7 @@ class Broker:
         )
 
     async def stop(self) -> None:
-        """Finish what is in flight, flush, and mark the data as complete. Idempotent."""
+        """Finish requests in flight, flush, and mark the data as complete. Idempotent."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -163,7 +163,7 @@ class Broker:
         logger.info("event=stopped seconds=%.3f", time.monotonic() - started_at)
 
     def reload(self, static: BrokerConfig) -> None:
-        """Take over what may change while the broker runs from a configuration read anew."""
+        """Take over the keys that may change at run time from a configuration read anew."""
         from seglog.broker.daemon.config_reload import reloaded
 
         self.services.change_config(reloaded(self.services.config, static))
@@ -313,7 +313,7 @@ class Broker:
     # ---- the steps of a stop, last one first
 
     def _remaining(self) -> float:
-        """Seconds left of the time for stopping; always enough for what is quick."""
+        """Seconds left of the time for stopping; always enough for quick work."""
         return max(0.2, self._stop_by - time.monotonic())
 
     async def _stop_network(
@@ -323,7 +323,7 @@ class Broker:
         network.finish_requests()
         coordination.send_away()
         for partition in services.partitions.all():
-            # Who waits for new records is answered with what there is.
+            # Fetches that wait for new records get the existing ones.
             partition.fetch_waiters.wake_all()
         late = await network.wait_closed(self._remaining() * _NETWORK_SHARE)
         if late:
@@ -359,7 +359,7 @@ class Broker:
 
 
 def _warn_of_settings(config: BrokerConfig) -> None:
-    """Say of what was set that it means nothing, or that nobody can have meant it."""
+    """Warn of settings without effect, and of settings that are probably a mistake."""
     if kernel.SLOW_BECAUSE:
         logger.warning('event=kernels-missing reason="%s"', kernel.SLOW_BECAUSE)
     without_effect = config.given_without_effect()

@@ -1,7 +1,7 @@
 """Reading the configuration again while the broker runs (SIGHUP).
 
-What may change at run time is taken over, with what was set over the wire still on top. Anything
-else that changed needs a restart, and is named in the log.
+Keys that may change at run time take effect; settings made over the wire still win. Other changed
+keys need a restart, and the log names them.
 """
 
 import logging

@@ -24,7 +24,7 @@ _PAIRS: Final = re.compile(_PAIR)
 _CONVERSIONS: Final = re.compile(_CONVERSION)
 _PARTS: Final = re.compile(f"{_PAIR}|{_CONVERSION}")
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-"""What ends a line or moves the cursor of a terminal: names that clients give may hold it."""
+"""Characters that end a line or move the cursor of a terminal: names from clients may hold them."""
 _ESCAPED: Final = _CONTROLS | str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
@@ -51,7 +51,7 @@ class _LineHandler(logging.Handler):
         try:
             line = self.format(record)
         except (TypeError, ValueError) as error:
-            # An event whose values do not fit its text must not end the work that it tells of.
+            # An event whose values do not fit its text must not end the work that it reports.
             logger.error(  # noqa: TRY400 - the traceback is that of logging itself
                 "event=unreadable-event text=%r args=%s error=%r",
                 str(record.msg),

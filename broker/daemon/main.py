@@ -1,6 +1,6 @@
 """``seglogd``: the daemon and its offline tools.
 
-Each sub-command is imported when it is asked for: the daemon must not pay for the tools, nor they
+Each sub-command is imported at its use: the daemon must not pay for the tools, and the tools not
 for the daemon.
 """
 
@@ -53,7 +53,7 @@ class _LazyGroup(click.Group):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            # What is left in the buffer would be written once more at the end.
+            # The rest of the buffer would be written once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
         except KeyboardInterrupt:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def open_standard_streams() -> None:
-    """Put the null device where a standard stream is closed, as whoever makes daemons may do it.
+    """Put the null device where a standard stream is closed, as some service managers leave it.
 
     Else the next file or socket gets its number: a log line would be written into a segment.
     """

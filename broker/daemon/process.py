@@ -57,7 +57,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class _Daemon:
-    """A broker, and what signals do to it."""
+    """A broker, and the effects of signals on it."""
 
     def __init__(self, config: BrokerConfig, load_config: LoadConfig) -> None:
         self._config = config
@@ -101,7 +101,7 @@ class _Daemon:
         self._stop_asked.set()
 
     def _reload(self) -> None:
-        """SIGHUP: read the configuration again, and apply what may change at run time."""
+        """SIGHUP: read the configuration again, and apply the keys that may change at run time."""
         broker = self._broker
         if broker is None or not broker.status.is_ready:
             logger.info("event=signal signal=SIGHUP ignored=not-running")

@@ -51,13 +51,13 @@ def serve(
 ) -> None:
     """Run the broker until SIGTERM or SIGINT.
 
-    SIGHUP reads the configuration again and applies what may change while the broker runs.
+    SIGHUP reads the configuration again and applies the keys that may change at run time.
     """
 
     def load() -> BrokerConfig:
         return load_broker_config(config_file, os.environ, overrides)
 
-    # Else who asks for a reload in the first moments ends the daemon; later it has a handler.
+    # Else a SIGHUP in the first moments would end the daemon; later it has a handler.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         config = load()

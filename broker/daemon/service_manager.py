@@ -8,7 +8,7 @@ logger = logging.getLogger(__name__)
 
 
 def notify(state: str) -> bool:
-    """Send ``READY=1``, ``STOPPING=1`` and the like; False if there is nobody to tell.
+    """Send ``READY=1``, ``STOPPING=1`` and the like; False if there is no service manager.
 
     Without a service manager, that is without ``NOTIFY_SOCKET``, nothing happens.
     """

@@ -1,1 +1,1 @@
-"""Sockets: connections, what goes in and out of them, and the HTTP side for operators."""
+"""Sockets: connections, their input and output, and the HTTP side for operators."""

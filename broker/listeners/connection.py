@@ -1,12 +1,12 @@
 """One client's connection: bytes in, requests to the handlers, answers out.
 
-The connection reads from its socket itself, without a transport: so reading can stop at any frame,
-the receive buffer is shared by all connections, and there is one descriptor a connection and not
-two. All of it runs on the event-loop thread.
+The connection reads from its socket itself, without a transport. So reading can stop at any frame,
+all connections share the receive buffer, and a connection has one descriptor instead of two. All of
+it runs on the event-loop thread.
 
-A request whose answer is not ready is ``Pending``. Requests go on being read meanwhile until there
-are too many of them, until too much output waits for a slow reader, or while a request holds the
-input; then nothing more is received, and the client's own socket fills up.
+A request whose answer is not ready is ``Pending``. Meanwhile the connection reads further requests,
+until there are too many of them, too much output waits for a slow reader, or a request holds the
+input. Then it receives nothing more, and the client's own socket fills up.
 """
 
 import logging
@@ -28,9 +28,9 @@ from seglog.protocol.errors import ProtocolError
 logger = logging.getLogger(__name__)
 
 LINGER_SECONDS: Final = 0.5
-"""How long a client may take to read what was said before the connection was ended."""
+"""How long a client may take to read the last answers before the connection closes."""
 LAST_ANSWERS_SECONDS: Final = 5.0
-"""How long a connection that is to end waits for the answers to what was asked before."""
+"""How long an ending connection waits for the answers to earlier requests."""
 _FIRST_BYTES_SHOWN: Final = 16
 _now_ns = time.monotonic_ns
 
@@ -50,7 +50,7 @@ class Connection:
     Args:
         connected: the accepted socket; belongs to the connection from now on.
         peer: address of the client, as text.
-        services: what the connections of a listener share.
+        services: shared by the connections of a listener.
         host: the local address that the client connected to.
     """
 
@@ -116,7 +116,7 @@ class Connection:
             self._input.release_if_empty()
 
     def close(self, reason: str) -> None:
-        """Close at once: drop unsent answers, cancel what is being worked on. Idempotent."""
+        """Close at once: drop unsent answers, cancel pending requests. Idempotent."""
         if self._state is _State.CLOSED:
             return
         self._state = _State.CLOSED
@@ -125,7 +125,7 @@ class Connection:
         self._output.close()
         if self._pipeline is not None:
             if self._pipeline.holds_input:
-                # A worker may go on reading the buffer; nobody else may receive into it.
+                # A worker may still read the buffer: no other connection may receive into it.
                 self._input.hold()
             self._pipeline.cancel()
             # The two refer to each other; like this they are freed now and not some time later.
@@ -134,7 +134,7 @@ class Connection:
         self._services.connection_closed(self, reason)
 
     def _timed(self, step: Callable[[], None]) -> None:
-        """Do what the loop calls us for, and add up how long that takes."""
+        """Run a step that the loop called for, and add up its time."""
         services = self._services
         started_ns = _now_ns()
         step()
@@ -179,7 +179,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            pass  # the client is gone, which is what we wait for
+            pass  # the client is gone, so lingering is over
         self.close(self._end_reason)
 
     def _end_of_input(self) -> None:
@@ -191,7 +191,7 @@ class Connection:
             self.close("client")
 
     def _work(self) -> None:
-        """Work on the whole frames that are there, and send what they gave."""
+        """Work on the complete frames in the buffer, and send their answers."""
         self.last_active = self._loop.time()
         turn_end = self._output.sent_bytes + BYTES_PER_TURN
         while True:
@@ -219,7 +219,7 @@ class Connection:
         except ProtocolError as error:
             self._reject(error)
         except Exception:
-            # A defect of ours; this connection cannot be trusted to be in step any more.
+            # A defect of the broker: the connection may be out of step with its client.
             logger.exception("event=connection-failed peer=%s", self.peer)
             self._services.counters.handler_failures += 1
             self.close("defect")
@@ -307,7 +307,7 @@ class Connection:
         self._end_after_answers()
 
     def _end_after_answers(self) -> None:
-        """Read no more; close once what was asked before is answered, or has taken too long."""
+        """Read no more; close once earlier requests are answered or have taken too long."""
         self._state = _State.FINISHING
         self._pause_reading()
         self._loop.call_later(LAST_ANSWERS_SECONDS, partial(self.close, self._end_reason))
@@ -383,7 +383,7 @@ class Connection:
     def _close_if_finished(self) -> None:
         if self._state is not _State.FINISHING or not self.is_idle or self._output.queued_bytes:
             return
-        # A close with unread input would be a reset, which may overtake what was just sent.
+        # A close with unread input sends a reset, which may overtake the last answers.
         self._state = _State.LINGERING
         try:
             self._socket.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""What listeners and connections count: plain numbers, one owner, the event-loop thread."""
+"""Counters of listeners and connections: plain numbers, owned by the event-loop thread."""
 
 
 class NetworkCounters:
@@ -9,14 +9,14 @@ class NetworkCounters:
         accept_failures: times that accepting failed, for want of descriptors for example.
         closed: closed connections by reason.
         refused: connections closed at once by the limit that they broke.
-        rejected_frames: frames that closed their connection by what was wrong with them.
+        rejected_frames: frames that closed their connection, by reason.
         refused_requests: requests that were answered with a refusal, by operation and error; their
             connections go on.
         bytes_in: bytes received.
         bytes_out: bytes sent.
         input_pauses: times that reading stopped because answers were waiting.
         handler_failures: requests that failed through a defect of the broker.
-        busy_ns: how long the loop was occupied with what sockets of this listener have set off.
+        busy_ns: how long the loop worked on events of this listener's sockets.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Which dialect a connection speaks, told from its first bytes; and who is clearly lost.
+"""The dialect of a connection, told from its first bytes; and peers of other protocols.
 
 Native connections begin with a magic whose first byte is over 0x7f, Kafka's with the size of a
 frame, which never is. Browsers, health probes and TLS clients begin with bytes that read as a size
@@ -20,7 +20,7 @@ _HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"P
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 _SSH_START: Final = b"SSH-"
 _PROXY_STARTS: Final = (b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n")
-"""Versions 1 and 2 of what a load balancer puts before the bytes of a client."""
+"""Versions 1 and 2 of the PROXY protocol, which load balancers put before a client's bytes."""
 
 
 class DialectChoice:
@@ -45,7 +45,7 @@ class DialectChoice:
             return None
         if first_bytes[0] & _NATIVE_BIT:
             if not may_be_magic(first_bytes):
-                raise ProtocolError("neither the magic of the native dialect nor a Kafka frame")
+                raise ProtocolError("not the magic of the native dialect and not a Kafka frame")
             return self._native()
         if len(first_bytes) < _SIZE_BYTES:
             return None
@@ -55,7 +55,7 @@ class DialectChoice:
 
 
 def hint_for(first_bytes: bytes) -> str:
-    """What a connection that begins so seems to speak: http, tls, ssh, proxy; "" for no idea."""
+    """The protocol that these first bytes suggest: http, tls, ssh, proxy; "" if unknown."""
     if first_bytes[:4] in _HTTP_STARTS:
         return "http"
     if first_bytes[:2] == _TLS_HANDSHAKE:

@@ -29,16 +29,16 @@ IDLE_MEMORY_SECONDS: Final = 10.0
 SAME_HOST_SEND_BUFFER_BYTES: Final = 256 * 1024
 """Send buffer of a connection from this machine, unless set.
 
-With no way to speak of between the two, a deep buffer only lets what is sent fall out of the
-processor's cache before it is received: left to itself the kernel makes it 4 MiB, with which large
-answers take twice the processor time. From elsewhere a fixed buffer would bound the throughput.
+Between two sockets of one machine, a deep buffer only lets bytes fall out of the processor's cache
+before they are received: the kernel would make it 4 MiB, with which large answers take twice the
+processor time. For other machines a fixed buffer would bound the throughput.
 """
 _SWEEP_SECONDS_MAX: Final = 5.0
 _RESOURCE_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class BoundEndpoint:
-    """The sockets of an endpoint: the address is taken, but nobody can connect yet.
+    """The sockets of an endpoint: they hold the address, but clients cannot connect yet.
 
     Args:
         endpoint: where; port 0 lets the system choose.
@@ -47,7 +47,7 @@ class BoundEndpoint:
         port: the real one.
 
     Raises:
-        OSError: the address is in use or not ours.
+        OSError: the address is in use, or not one of this machine.
     """
 
     def __init__(self, endpoint: Endpoint, *, only_ipv6: bool = False) -> None:
@@ -125,7 +125,7 @@ class Listener:
 
     @property
     def counters(self) -> NetworkCounters:
-        """What it has counted."""
+        """The counters of the listener."""
         return self.services.counters
 
     def start(self) -> None:
@@ -223,7 +223,7 @@ class Listener:
         try:
             connection = self._open(connected, address)
         except OSError:
-            # The client left between accept and here; there is nobody to serve.
+            # The client left between accept and here.
             self._limits.leave(address)
             connected.close()
             return
@@ -273,10 +273,10 @@ def addresses_of(
 ) -> list[tuple[int, tuple[str, int]]]:
     """The addresses to bind for an endpoint; an empty host is every interface, both families.
 
-    So is ``::``, unless ``only_ipv6`` leaves IPv4 to somebody else.
+    So is ``::``, unless ``only_ipv6`` leaves IPv4 to another listener.
     """
     if not host or (host == "::" and not only_ipv6):
-        families = [(int(socket.AF_INET), ("0.0.0.0", port))]  # noqa: S104 - that is what it means
+        families = [(int(socket.AF_INET), ("0.0.0.0", port))]  # noqa: S104 - an empty host means it
         if socket.has_dualstack_ipv6():
             families.append((int(socket.AF_INET6), ("::", port)))
         return families
@@ -289,7 +289,7 @@ def addresses_of(
 
 
 def set_buffers(connected: socket.socket, buffer_bytes: tuple[int | None, int | None]) -> None:
-    """Size the send and the receive buffer: see ``Listener`` for what the numbers mean."""
+    """Size the send and the receive buffer; ``Listener`` explains the numbers."""
     send_bytes, receive_bytes = buffer_bytes
     if send_bytes is None and connected.getpeername()[0] == connected.getsockname()[0]:
         send_bytes = SAME_HOST_SEND_BUFFER_BYTES

@@ -34,7 +34,7 @@ _RECEIVE_BUFFER_KEY: Final = "socket.receive.buffer.bytes"
 _HINTS: Final = {
     errno.EADDRINUSE: "another process has it, perhaps another broker; port 0 takes a free one",
     errno.EADDRNOTAVAIL: "it is no address of this machine; listeners says where to listen, "
-    "advertised.listeners what clients are told",
+    "advertised.listeners which address clients are told",
     errno.EACCES: "ports below 1024 are for root or need CAP_NET_BIND_SERVICE",
 }
 
@@ -44,7 +44,7 @@ class AddressUnavailableError(Exception):
 
     Args:
         endpoint: which one.
-        error: what the system said.
+        error: of the system.
     """
 
     def __init__(self, endpoint: object, error: OSError) -> None:
@@ -53,10 +53,10 @@ class AddressUnavailableError(Exception):
 
 
 def _explained(error: OSError) -> str:
-    """What the system said, and what helps."""
+    """The system's message, with a hint."""
     if isinstance(error, socket.gaierror) or not error.errno:
         return error.strerror or str(error)
-    # asyncio puts sentences of its own where the system's word should be.
+    # asyncio replaces the system's text by a sentence of its own.
     reason = os.strerror(error.errno)
     hint = _HINTS.get(error.errno)
     return f"{reason}; {hint}" if hint else reason
@@ -215,10 +215,10 @@ def _advertised(config: BrokerConfig, listener_name: str) -> Endpoint | None:
 
 
 def _buffer_bytes(config: BrokerConfig) -> tuple[int | None, int | None]:
-    """Send and receive buffer of connections; None where nobody has asked for one.
+    """Send and receive buffer of connections; None where the configuration sets none.
 
-    Kafka's default of 100 KiB switches off the kernel's own sizing and costs throughput; it is only
-    set where somebody has asked for it.
+    Kafka's default of 100 KiB switches off the kernel's own sizing and costs throughput; it only
+    applies if the configuration sets it.
     """
     return (
         config.socket_send_buffer_bytes if config.is_set(_SEND_BUFFER_KEY) else None,

@@ -1,7 +1,7 @@
 """The HTTP side for operators: ``/metrics``, ``/healthz`` and ``/readyz``, and nothing else.
 
-Each connection gets one answer and is closed. A client that is slow, in asking or in reading, is
-dropped: whoever scrapes must never be able to hold the broker up.
+Each connection gets one answer and is closed. The server drops a client that is slow to ask or to
+read, so that no scraper can hold up the broker.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ CONNECTIONS_MAX: Final = 64
 
 
 class HttpAnswer(NamedTuple):
-    """What a page has to say."""
+    """The contents of a page."""
 
     status: str
     body: bytes
@@ -44,7 +44,7 @@ class OpsHttp:
 
     Args:
         address: where to listen; port 0 lets the system choose.
-        pages: what answers each path.
+        pages: the function that answers each path.
     """
 
     def __init__(self, address: HostPort, pages: dict[str, Page]) -> None:
@@ -60,7 +60,7 @@ class OpsHttp:
         """Listen.
 
         Raises:
-            OSError: the address is in use or not ours.
+            OSError: the address is in use, or not one of this machine.
         """
         # Every interface is every family, as for the other listeners.
         host = None if self._address.host in ("", "::") else self._address.host

@@ -1,7 +1,7 @@
-"""What a connection still has to send: bytes by ``send``, ranges of files by ``sendfile``.
+"""OutputQueue: unsent output of a connection, bytes by ``send``, ranges of files by ``sendfile``.
 
-Nothing is sent when it is put in; ``flush`` sends what has gathered, so that the answers to all
-requests of one receive event leave together.
+Putting in sends nothing; ``flush`` sends the gathered output, so that the answers to all requests
+of one receive event leave together.
 """
 
 import os
@@ -171,6 +171,6 @@ def length_of(parts: Sequence[Part]) -> int:
 
 
 def release_part(part: Part) -> None:
-    """Let go of what a part holds, if it is one of a file."""
+    """Release the descriptor of a part, if it is one of a file."""
     if not isinstance(part, (bytes, memoryview, bytearray)):
         cast("FileRange", part).release()

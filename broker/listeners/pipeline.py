@@ -1,6 +1,6 @@
 """The requests of one connection on their way to the handlers, and their answers on the way back.
 
-Handlers answer at once or later; what they return is encoded here and put into the output of the
+Handlers answer at once or later. The pipeline encodes their responses into the output of the
 connection, in the order of the requests where the dialect wants it.
 """
 
@@ -25,7 +25,7 @@ _now_ns = time.monotonic_ns
 class _Slot:
     """A request being worked on: since when, and its answer while others must leave first.
 
-    Of what the dialect answers by itself there is only the answer.
+    A request that the dialect answers itself has only the answer.
     """
 
     __slots__ = ("incoming", "is_done", "parts", "started_ns")
@@ -41,7 +41,7 @@ class RequestPipeline:
     """Works on the requests of one connection.
 
     Args:
-        services: what the connections of a listener share.
+        services: shared by the connections of a listener.
         dialect: encodes the answers.
         output: where they go.
         host: the local address that the client connected to.
@@ -120,7 +120,7 @@ class RequestPipeline:
         self._services.requests.busy_ns += elapsed_ns
 
     def put_reply(self, reply: Reply) -> None:
-        """Queue what the dialect itself has to say, behind the answers to earlier requests."""
+        """Queue an answer of the dialect itself, behind the answers to earlier requests."""
         if not self._row:
             self._output.put(reply.parts)
             return
@@ -129,7 +129,7 @@ class RequestPipeline:
         self._put(slot, reply.parts)
 
     def cancel(self) -> None:
-        """The connection is closed: cancel what is pending, let go of what will not be sent."""
+        """The connection is closed: cancel pending requests, release unsent answers."""
         for slot in self._row:
             for part in slot.parts:
                 release_part(part)

@@ -1,7 +1,7 @@
-"""Where received bytes go, so that record bytes are not copied and idle connections cost nothing.
+"""ReceiveBuffer: receives without copying record bytes, and costs idle connections nothing.
 
-All connections receive into one shared buffer; frames in it are worked on at once, before the next
-connection gets its turn. What stays behind is kept by the connection:
+All connections receive into one shared buffer; a connection works on its frames at once, before the
+next connection gets its turn. The connection keeps an unfinished rest:
 
 * the beginning of a small frame is copied out, and put in front of the next bytes received;
 * a frame over ``LARGE_FRAME_BYTES`` gets a buffer of the connection's own and is received straight
@@ -9,7 +9,7 @@ connection gets its turn. What stays behind is kept by the connection:
 * where the work on a frame takes longer, the connection keeps the shared buffer itself, and the
   others get a new one.
 
-A size that is announced is not believed: the buffer grows as bytes really arrive.
+The buffer does not trust an announced size: it grows as bytes really arrive.
 """
 
 import mmap
@@ -81,7 +81,7 @@ class ReceiveBuffer:
         self.end += count
 
     def settle(self, frame_bytes: int) -> None:
-        """Keep what was not read: the beginning of a frame of ``frame_bytes`` (0: not known yet).
+        """Keep the unread rest: the beginning of a frame of ``frame_bytes`` (0: not known yet).
 
         Views of frames that were read become invalid.
         """

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class RequestHandler(Protocol):
-    """What answers requests."""
+    """Answers requests."""
 
     def handle(self, request: object, context: RequestContext) -> object:
         """Return the response, or a ``Pending`` that will hold it."""
@@ -51,7 +51,7 @@ class ListenerServices:
     """The parts that a connection works with.
 
     Attributes:
-        advertised_host: what clients are told; None: the address that they connected to.
+        advertised_host: host that clients are told; None: the one that they connected to.
         advertised_port: the port that clients are told.
         connection_closed: called once by each connection, with itself and the reason.
         traffic: told whenever there was something to do for a connection.
@@ -74,7 +74,7 @@ class ListenerServices:
         self._rejections = RateLimitedLog(logger, self.loop.time)
 
     def context(self, client_id: str, host: str, peer: str) -> RequestContext:
-        """What handlers are told of a connection."""
+        """The context of a connection for handlers."""
         return RequestContext(
             client_id, self.listener_name, self.advertised_host or host, self.advertised_port, peer
         )
@@ -94,7 +94,7 @@ class ListenerServices:
         )
 
     def log_rejected(self, peer: str, reason: str, first_bytes: bytes, message: str) -> None:
-        """Say that a connection was ended for what it sent, at most once in a while."""
+        """Log that bad input closed a connection, at a limited rate."""
         hint = _HINTS.get(reason, "")
         self._rejections.report(
             'event=frame-rejected listener=%s peer=%s reason=%s first_bytes=%s message="%s"%s',

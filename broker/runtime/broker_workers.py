@@ -7,10 +7,10 @@ from seglog.broker.runtime.workers import WorkerPool
 
 
 class Workers:
-    """The pools of a broker, so that a slow deletion never delays a sync, nor one disk another.
+    """The pools of a broker: a slow deletion delays no sync, and one disk delays no other.
 
     Attributes:
-        directories: what is done in data directories: syncs, changes, removals.
+        directories: work in data directories: syncs, changes, removals.
         catalog: one thread for changes of the topic catalog, which happen one at a time; it waits
             for the threads of the directories.
         reads: fetches of data that is no longer in memory.

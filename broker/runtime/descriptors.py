@@ -7,10 +7,10 @@ logger = logging.getLogger(__name__)
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit to the hard one, which is what this process is granted anyway.
+    """Raise the soft limit to the hard one, which this process may use anyway.
 
     Soft limits are low, 1024 in most places, for the sake of programs that use ``select``. A
-    refusal is logged and harmless: the limit stays what it is.
+    refusal is logged and harmless: the limit stays.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:

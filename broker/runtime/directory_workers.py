@@ -32,8 +32,8 @@ class DirectoryWorkers:
         sync_threads: how many sync at once in one directory.
 
     Attributes:
-        patience_seconds: how long those that could do without a directory wait for it; one whose
-            disk works on something for longer is taken to hang.
+        patience_seconds: how long work that can go on without a directory waits for it; a directory
+            whose disk takes longer for one job counts as hanging.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, sync_threads: int = 4) -> None:
@@ -105,7 +105,7 @@ class DirectoryWorkers:
         """Run a job for each directory and wait, in a thread of no directory (see ``RunEach``).
 
         Once one has succeeded the others get some time, and none if they were late before. At most
-        two jobs wait in a directory that hangs: each writes what is newest when it begins.
+        two jobs wait in a directory that hangs: each writes the newest state when it begins.
         """
         ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         outcomes: dict[str, ErrorT | None] = {}

@@ -26,7 +26,7 @@ LATENCY_BOUNDS_SECONDS: Final = (
     5.0,
     10.0,
 )
-"""Upper bounds of the buckets, inclusive; one more bucket takes what is longer."""
+"""Upper bounds of the buckets, inclusive; one more bucket takes longer durations."""
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.99, 0.999)
 """Those that Kafka's exporter shows."""
 _BOUNDS_NS: Final = tuple(round(bound * 1_000_000_000) for bound in LATENCY_BOUNDS_SECONDS)

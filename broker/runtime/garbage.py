@@ -1,10 +1,10 @@
 """When Python's cyclic garbage collector runs in the daemon.
 
 A full collection looks at every object there is: 170 ms for a broker with 5,000 partitions, in
-which nothing else happens. Left alone it comes in the middle of whatever allocates most, such as
-rendering metrics. Nearly all garbage is freed by reference counting or dies young; so collections
-of young objects stay automatic, and a full one runs rarely, as a task of its own. What it leaves is
-set aside, so that later collections do not look at it again.
+which nothing else happens. Python would run it in the middle of the work that allocates most, such
+as rendering metrics. Nearly all garbage is freed by reference counting or dies young; so
+collections of young objects stay automatic, and a full one runs rarely, as a task of its own. The
+surviving objects are set aside, so that later collections do not look at them again.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class GarbageCollection:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Set aside what a start has made, which stays, and switch the collector on."""
+        """Set aside the objects of the start, which stay, and switch the collector on."""
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_ROUNDS, _NEVER)
         gc.enable()
@@ -43,7 +43,7 @@ class GarbageCollection:
             self._timer = None
 
     def collect(self) -> None:
-        """Find all garbage, and set aside what is none."""
+        """Find all garbage, and set aside the surviving objects."""
         started = time.monotonic()
         gc.unfreeze()
         found = gc.collect()

@@ -1,9 +1,8 @@
 """Lines to standard output and standard error, which never hold up the caller.
 
-A pipe takes 64 KiB that nobody reads, a terminal that was stopped with Ctrl-S about 4 KiB, a file
-on a hanging disk nothing; then a write waits, and with it would the event loop and every client.
-Lines go into a bounded queue instead, and a thread writes them. Lines that do not fit are dropped
-and counted.
+Unread, a pipe takes 64 KiB, a terminal stopped with Ctrl-S about 4 KiB, a file on a hanging disk
+nothing. Then a write waits, and the event loop and every client would wait with it. Lines therefore
+go into a bounded queue, and a thread writes them. It drops and counts lines that do not fit.
 """
 
 import atexit
@@ -28,7 +27,7 @@ class LineOutput:
 
     Args:
         descriptor: where lines go.
-        queued_bytes_max: what is beyond is dropped.
+        queued_bytes_max: lines beyond it are dropped.
 
     Attributes:
         on_dropped: told how many lines are missing once there is room again, by the thread.
@@ -49,7 +48,7 @@ class LineOutput:
 
     @property
     def dropped_lines(self) -> int:
-        """How many lines were not written: nobody read them, or the descriptor failed."""
+        """Lines that were not written: they were not read, or the descriptor failed."""
         return self._refused_lines + self._lost_lines
 
     def write(self, line: str) -> None:

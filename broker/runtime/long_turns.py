@@ -5,15 +5,15 @@ turns; else it waits until the turn of the running one is over, some 3 ms. The l
 on the same machine, sleep and wake thousands of times a second. With a worker on each processor
 that cleans a log or frees the pages of a deleted segment, every hundredth of their requests met a
 turn that had just begun. Workers therefore ask for the longest turns that there are: in all they
-get no less of the processor, but whoever wakes goes first.
+get no less of the processor, but a waking thread goes first.
 
-Threads that work in bulk ask for ``SCHED_BATCH`` as well: they are given as much, and take nobody's
-place when they wake. With ordinary ones it went like this: the loop lets go of the interpreter lock
-to write a record, a cleaner thread that has waited for the lock wakes on the loop's processor, and
-as it has slept more than the loop, the kernel has it go first, in the midst of the request. A trace
-showed that of half of the requests that took three times as long as others.
+Threads that work in bulk ask for ``SCHED_BATCH`` as well: they get as much, and preempt no other
+thread when they wake. Without it: the loop lets go of the interpreter lock to write a record, a
+cleaner thread that has waited for the lock wakes on the loop's processor, and as it has slept more
+than the loop, the kernel has it go first, in the midst of the request. A trace showed that of half
+of the requests that took three times as long as others.
 
-Their priority stays what it is. A worker of low priority that holds the interpreter lock may not
+Their priority stays. A worker of low priority that holds the interpreter lock may not
 run for a long time while others are busy, and the loop waits for the lock.
 
 Source: ``sched_setattr(2)``, ``sched(7)``; ``sched_runtime`` of ordinary threads is heeded since

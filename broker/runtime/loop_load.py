@@ -1,12 +1,12 @@
-"""How busy the event loop and the handlers of requests are: what is left is their idle share.
+"""How busy the event loop and the handlers of requests are; the rest is their idle share.
 
 Kafka has threads for the network and threads for requests, and shows which share of the time they
 are idle; when it comes near to zero the broker is at its limit. Here one thread does both.
 
-The wall time of what its sockets set off is summed up where it happens, that of handlers among it;
-anything else that the loop does (timers, tasks of the scheduler, scrapes) shows in the CPU time of
-its thread. Neither alone tells the truth: a write that waits for the disk takes no CPU time, and a
-task does not come from a socket. So the larger of both counts, second by second.
+Connections add up the wall time of the work that their sockets set off, handlers included. Other
+work of the loop (timers, tasks of the scheduler, scrapes) shows in the CPU time of its thread. Each
+alone misses some work: a write that waits for the disk takes no CPU time, and a task does not come
+from a socket. So the larger of both counts, second by second.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Named tasks that run again and again, or once after a delay.
 
 A task is a function of no arguments, called on the event-loop thread. If it returns an awaitable
-the run lasts until that is done; what blocks goes to a worker pool inside it. A task never overlaps
-itself: the next run is due one period after the last one was due, at once if that is past. A run
-that fails is logged, and the task runs again at its next time.
+the run lasts until that is done; blocking work goes to a worker pool inside it. A task never
+overlaps itself: the next run is due one period after the last one was due, at once if that is past.
+A run that fails is logged, and the task runs again at its next time.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Work that walks over many things, in turns of a few milliseconds.
 
-A turn of the event loop holds up every other client. What walks over partitions, topics or groups
-as a request names them takes them from here, and others are served in between.
+A turn of the event loop holds up every other client. A handler that walks over the partitions,
+topics or groups of a request takes them from here, and the loop serves other clients in between.
 """
 
 import asyncio

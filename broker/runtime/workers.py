@@ -1,4 +1,4 @@
-"""Threads for what blocks or burns CPU: one bounded pool a purpose, results back on the loop.
+"""Threads for work that blocks or burns CPU: a bounded pool a purpose, results on the loop.
 
 A job sees only immutable things and returns a value; the caller, on the event-loop thread, puts the
 value where it belongs. A pool starts its threads when they are needed, so that an idle daemon
@@ -20,7 +20,7 @@ ResultT = TypeVar("ResultT")
 
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 _STOP: Final = None
-"""What a thread takes from the queue to end."""
+"""A thread that takes this from the queue ends."""
 
 
 class WorkersStoppedError(RuntimeError):
@@ -36,7 +36,7 @@ class WorkerPool:
         name: of the pool, and with a number of its threads.
         threads: how many at most.
         loop: where results go.
-        in_bulk: nobody waits for its jobs, and they take long: its threads interrupt nobody.
+        in_bulk: no caller waits for its long jobs: its threads preempt no others.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class WorkerPool:
     def run(self, job: Callable[[], ResultT]) -> "asyncio.Future[ResultT]":
         """Run ``job`` in a thread.
 
-        The future is resolved on the loop with what the job returns or raises. Cancelling it takes
+        The future is resolved on the loop with the result or error of the job. Cancelling it takes
         back a job that has not begun.
 
         Raises:
@@ -102,7 +102,7 @@ class WorkerPool:
     async def stop(self, deadline_seconds: float) -> bool:
         """Refuse new jobs, wait for those that were accepted; False if the deadline passed first.
 
-        Jobs that did not finish in time have their future cancelled; what they return is dropped.
+        The futures of jobs that do not finish in time are cancelled; their results are dropped.
         """
         self._stopping = True
         in_time = True
@@ -141,7 +141,7 @@ class WorkerPool:
 def _work(
     jobs: "queue.SimpleQueue[_Job | None]", loop: asyncio.AbstractEventLoop, in_bulk: bool
 ) -> None:
-    # Here, because an idle daemon has no such thread and needs nothing of what this imports.
+    # Imported here: an idle daemon has no such thread and saves the import.
     from seglog.broker.runtime.long_turns import take_long_turns
 
     take_long_turns(interrupts_others=not in_bulk)
@@ -152,7 +152,7 @@ def _work(
             try:
                 loop.call_soon_threadsafe(_resolve, future, result, error)
             except RuntimeError:
-                # The loop closed while a late job was running; nobody waits for it any more.
+                # The loop closed while a late job was running: no caller waits for it any more.
                 logger.warning("event=workers-orphan job=%r error=%r", job, error)
                 return
         # Without this the last job's arguments stay alive until the next one comes.
@@ -176,7 +176,7 @@ def _resolve(future: "asyncio.Future[Any]", result: object, error: BaseException
 
 
 def on_loop(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:
-    """What runs a function on the thread of the running loop: at once there, soon from others."""
+    """A caller for the thread of the running loop: at once there, soon from others."""
     owner = threading.get_ident()
 
     def run(function: Callable[[], None]) -> None:
@@ -193,7 +193,7 @@ def run_parallel(
 ) -> list[ResultT]:
     """Run ``jobs`` in at most ``threads`` threads and wait; the results in the order of the jobs.
 
-    Blocks, and is therefore for the start of the daemon, before its loop serves anyone.
+    Blocks, and is therefore for the start of the daemon, before its loop serves clients.
 
     Raises:
         BaseException: the error of the first job, in the order of ``jobs``, that failed; the others

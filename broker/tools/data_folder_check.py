@@ -33,7 +33,7 @@ _NOT_OURS: Final = frozenset({"lost+found"})
 
 @dataclass
 class DataFolder:
-    """A data folder and what its own files say.
+    """A data folder and the contents of its own files.
 
     Attributes:
         holder: the broker that runs on it, empty if that is not known, None if none does.
@@ -59,7 +59,7 @@ class DataFolder:
         return "the last broker did not stop in order: the next one will recover it"
 
     def state_for(self, topic_partition: TopicPartition | None) -> FolderState:
-        """What a check of one partition has to know."""
+        """The state that a check of one partition needs."""
         checkpoints = {
             name: offsets[topic_partition]
             for name, offsets in self.checkpoints.items()

@@ -48,7 +48,7 @@ class LogDump:
     def lines(
         self, file_system: FileSystem, path: str, base_offset: int, findings: Findings
     ) -> Iterator[Line]:
-        """A line for each batch; what is wrong goes to ``findings``.
+        """A line for each batch; faults go to ``findings``.
 
         Raises:
             FileError: the file cannot be read.

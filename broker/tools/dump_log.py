@@ -1,4 +1,4 @@
-"""``seglogd dump-log FILE...``: show what is in a broker's files, or only check them."""
+"""``seglogd dump-log FILE...``: show the contents of a broker's files, or only check them."""
 
 import json
 import os.path
@@ -63,7 +63,7 @@ def dump_log(
     verifies: bool,
     as_json: bool,
 ) -> None:
-    """Show what is in files of a broker: .log, .index, .timeindex, .txnindex, .snapshot,
+    """Show the contents of a broker's files: .log, .index, .timeindex, .txnindex, .snapshot,
     checkpoints, partition.metadata, meta.properties, the catalog.
 
     Nothing is changed. The exit status is 1 if a file has a fault.
@@ -136,7 +136,7 @@ class _Verifier:
         self._segments: dict[tuple[str, int, str], SegmentSummary | None] = {}
 
     def check(self, path: str) -> str:
-        """Check a file; returns what is in it, in a few words.
+        """Check a file; returns its contents in a few words.
 
         Raises:
             StorageError: it is damaged or cannot be read.
@@ -204,7 +204,7 @@ class _Writer:
                 click.echo(f"| {line}" if line.kind == RECORD else str(line))
 
     def verdict(self, path: str, content: str) -> None:
-        """What a file holds and whether it is whole."""
+        """The contents of a file, and whether it is whole."""
         place = os.path.normpath(path)
         is_whole = not any(
             finding.severity is Severity.FAULT and os.path.normpath(finding.path) == place
@@ -217,7 +217,7 @@ class _Writer:
             click.echo(f"{path}: {'whole' if is_whole else 'NOT WHOLE'}, {content}")
 
     def write_findings(self) -> None:
-        """What is wrong, or odd, with the file that was shown last."""
+        """Faults and notes about the file that was shown last."""
         for finding in self._findings.all[self._written :]:
             if self._as_json:
                 click.echo(json.dumps({"kind": "finding", **finding.as_json()}))

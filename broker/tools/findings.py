@@ -1,4 +1,4 @@
-"""What a check has found: faults, and notes about what is odd but not wrong."""
+"""Findings of a check: faults, and notes about oddities that are not faults."""
 
 from enum import Enum
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """Reading index files as bytes: entries without the reserve of zeros behind them.
 
-The index of an active segment is as long as it may become; what is not used yet is zero. An entry
+The index of an active segment has its greatest length, with zeros behind the last entry. An entry
 of zeros cannot be told from the reserve, but never is the last one of a whole offset index, and in
 a time index only if the greatest timestamp of the segment is that of 1970.
 """
@@ -79,7 +79,7 @@ def _rows(content: bytes, entry: Struct) -> tuple[list[tuple[int, int]], int, in
 
 
 def order_fault(entry: tuple[int, int], previous: tuple[int, int]) -> str | None:
-    """What is wrong with the order of two entries of one index, None if nothing.
+    """The fault in the order of two entries of one index, None if there is none.
 
     In both kinds the first number strictly ascends, the second does not descend.
     """

@@ -35,7 +35,7 @@ class ScannedBatch(NamedTuple):
         header: unchecked.
         position: in the file.
         batch: with its bytes; None where it is no batch of format 2, or the checksum is wrong.
-        fault: what is wrong with it, None if nothing.
+        fault: its fault, None if it has none.
         has_right_checksum: whether the stored checksum is that of the bytes.
     """
 
@@ -47,7 +47,7 @@ class ScannedBatch(NamedTuple):
 
 
 class TailKind(Enum):
-    """What is behind the last batch."""
+    """The bytes behind the last batch."""
 
     TORN = "torn"
     ZEROS = "zeros"
@@ -71,7 +71,7 @@ class LogScan:
         end: where to stop, None for the end of the file.
 
     Attributes:
-        tail: what is behind the last batch, once the iteration is over; None if nothing is.
+        tail: bytes behind the last batch, once the iteration is over; None if there are none.
         end: the position behind the last batch so far.
     """
 
@@ -200,7 +200,7 @@ class LogScan:
 
 
 def _record_fault(batch: RecordBatch) -> str | None:
-    """What is wrong with the records of a batch whose checksum is right."""
+    """The fault in the records of a batch whose checksum is right."""
     try:
         inspection = inspect_batch(batch.view, from_client=False)
     except RecordError as error:

@@ -34,12 +34,12 @@ _LEFTOVERS: Final = {
 
 @dataclass(frozen=True)
 class FolderState:
-    """What is known of the data folder around a partition.
+    """The state of the data folder around a partition.
 
     Attributes:
         is_running: whether a broker holds it.
         is_clean: whether the last broker stopped in order.
-        checkpoints: by file name, what each says of this partition.
+        checkpoints: by file name, the offset of this partition in each.
     """
 
     is_running: bool = False
@@ -54,7 +54,7 @@ class FolderState:
 
 @dataclass
 class PartitionSummary:
-    """What a partition's folder holds, from its first segment to its last batch."""
+    """The contents of a partition's folder, from its first segment to its last batch."""
 
     path: str
     segments: int = 0
@@ -163,7 +163,7 @@ def _report_missing(path: str, base_offset: int, state: FolderState, findings: F
 
 
 def _sort_names(path: str, names: list[str], state: FolderState, findings: Findings) -> list[int]:
-    """The base offsets of the segments; reports what does not belong to one."""
+    """The base offsets of the segments; reports files that do not belong to one."""
     bases: set[int] = set()
     indexed: dict[int, str] = {}
     for end, text in _LEFTOVERS.items():
@@ -219,7 +219,7 @@ def _check_small_files(
     state: FolderState,
     findings: Findings,
 ) -> None:
-    """Compare what the small files say with where the log begins and ends."""
+    """Compare the offsets of the small files with the beginning and end of the log."""
     begin, end = summary.first_offset, summary.end_offset
     tolerable = not state.is_settled
     for name, entries in lines.items():

@@ -34,7 +34,7 @@ class ReadOnlyCalls(SystemCalls):
         _refuse(path)
 
     def sync(self, path: str, descriptor: int) -> None:
-        """Refused: there is nothing of ours to put on disk."""
+        """Refused: the tools write nothing that needs a sync."""
         _refuse(path)
 
     def sync_directory(self, path: str) -> None:

@@ -22,7 +22,7 @@ from seglog.protocol.types import NO_TIMESTAMP
 
 
 class SegmentRole(NamedTuple):
-    """What may be expected of a segment.
+    """The expected state of a segment.
 
     Attributes:
         is_active: whether it is the last of its log: its indexes then have a reserve of zeros, and
@@ -37,7 +37,7 @@ class SegmentRole(NamedTuple):
 
 @dataclass
 class SegmentSummary:
-    """What a segment holds; offsets are -1 where there is no batch."""
+    """The contents of a segment; offsets are -1 where there is no batch."""
 
     base_offset: int
     size_bytes: int = 0
@@ -73,7 +73,7 @@ def check_segment(
     Raises:
         FileError: a file cannot be read.
     """
-    # The indexes are read first: what they tell of is in the data file already.
+    # Read the indexes first: the broker writes the data before its index entries.
     checks = [
         _IndexCheck(file_system, directory, base_offset, suffix, role, findings, state)
         for suffix in INDEX_READERS
@@ -183,7 +183,7 @@ class _IndexCheck:
             fault = order_fault(entry, previous) if previous is not None else None
             if fault is not None:
                 self._findings.fault(self._path, fault)
-                # What follows means nothing any more; one word about it is enough.
+                # The entries behind it mean nothing any more; one finding is enough.
                 return
             self._entries.append(entry)
             previous = entry

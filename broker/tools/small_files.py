@@ -1,4 +1,4 @@
-"""The files of a data folder beside segments, read into lines: whoever reads them checks them."""
+"""The files of a data folder beside segments, read into lines; reading checks them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ OFFSET_CHECKPOINTS: Final = (
 
 
 class Line(NamedTuple):
-    """One thing in a file: what it is, and its fields in order."""
+    """One item of a file: its kind, and its fields in order."""
 
     kind: str
     fields: Mapping[str, Any]
@@ -64,7 +64,7 @@ Reader = Callable[[FileSystem, str], list[Line]]
 
 
 def reader_of(name: str) -> Reader | None:
-    """What reads a file of this name; None if it is none of the small files.
+    """The reader of a file of this name; None if it is none of the small files.
 
     A reader raises ``CorruptFileError`` for a file that is damaged and ``FileError`` for one that
     cannot be read.

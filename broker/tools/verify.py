@@ -31,9 +31,9 @@ from seglog.protocol.wording import count_text
 def verify(directory: Path, as_json: bool) -> None:
     """Check every file of a data folder, or of the folder of one partition. Nothing is changed.
 
-    Checked are names, checksums, records, the order of offsets, every index entry against the
-    data, checkpoints against the log, and what belongs to nothing. A broker may be running: what
-    it is writing at the moment is not judged. The exit status is 1 if there is a fault.
+    It checks names, checksums, records, the order of offsets, every index entry against the
+    data, checkpoints against the log, and files that belong to nothing. A broker may run: the
+    end that it is writing is not judged. The exit status is 1 if there is a fault.
     """
     findings = Findings()
     report = _Report(findings, as_json=as_json)
@@ -53,8 +53,8 @@ def _check(file_system: FileSystem, path: str, findings: Findings, report: "_Rep
         for partition in check_data_folder(file_system, folder, findings):
             report.add(partition)
         return
-    # The data folder around it says whether a broker runs, and where the log should begin and end;
-    # what is wrong with it is not asked for here.
+    # The data folder around it tells whether a broker runs, and where the log should begin and end;
+    # its own faults are not reported here.
     parent, _, name = path.rpartition("/")
     folder = read_data_folder(file_system, parent or "/", Findings())
     topic_partition = _partition_of(name)
@@ -82,7 +82,7 @@ def _partition_of(name: str) -> TopicPartition | None:
 
 
 class _Report:
-    """Writes what was found, while it is found; as JSON at the end."""
+    """Writes findings as they come; as JSON at the end."""
 
     def __init__(self, findings: Findings, *, as_json: bool) -> None:
         self._findings = findings
@@ -99,7 +99,7 @@ class _Report:
             self._write_findings()
 
     def add(self, partition: PartitionSummary) -> None:
-        """Say what a partition holds, and what is wrong with it."""
+        """Write the contents of a partition, and its faults."""
         self._partitions.append(partition)
         if self._as_json:
             return

@@ -16,6 +16,11 @@ PLACES = (
     "CHANGELOG.md",
     "docs",
     "config",
+    "broker/daemon",
+    "broker/listeners",
+    "broker/runtime",
+    "broker/tools",
+    "broker/errors.py",
 )
 SUFFIXES = {".md", ".py", ".pyi", ".pyx", ".pxi", ".properties"}
 INVOLVED = re.compile(
