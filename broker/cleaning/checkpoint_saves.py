@@ -46,7 +46,7 @@ class CheckpointSaves:
         """The first dirty offset of a log, None if it was never cleaned, or cut since."""
         topic_partition = log.topic_partition
         if self._truncations.get(topic_partition, 0) != log.truncations:
-            # What was appended where the end was cut off would pass for clean.
+            # Records appended after the cut would count as clean.
             self._truncations[topic_partition] = log.truncations
             self._drop(topic_partition)
         return self._checkpoints.get(self._logs.log_dir_of(log).path, log.topic_partition)

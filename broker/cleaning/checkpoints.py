@@ -27,8 +27,8 @@ class CleanerCheckpoints:
     def load(self, log_dir: str, log_ends: Mapping[TopicPartition, int]) -> bool:
         """Read the file of a data directory; whether it has to be written anew, soon.
 
-        Entries of logs that are not there, or that end before them, are dropped: what is appended
-        there later would pass for clean, for a start that comes after that as well.
+        Entries without a log, or beyond its end, are dropped: records appended there later would
+            count as clean, also for a later start.
 
         Args:
             log_ends: the log end offset of each log in the directory.
@@ -72,5 +72,5 @@ class CleanerCheckpoints:
         return self._offsets.get(log_dir, {}).pop(topic_partition, None) is not None
 
     def job(self, log_dir: str) -> Callable[[], None] | None:
-        """What writes the file, for a worker; None if the disk has it all."""
+        """The job that writes the file, for a worker; None if the disk has it all."""
         return self._writers[log_dir].job(dict(self._offsets.get(log_dir, {})))

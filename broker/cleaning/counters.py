@@ -1,4 +1,4 @@
-"""What the cleaner has done since the broker started."""
+"""Counters of the cleaner since the start of the broker."""
 
 from dataclasses import dataclass
 

@@ -29,7 +29,7 @@ class DirtyLogs:
     """The candidates of the last round.
 
     Args:
-        look: what there is to clean in a log, None if it is not to be cleaned now.
+        look: finds the cleanable part of a log, None if it is not to be cleaned now.
         call_later: has the loop call something after so many seconds.
         monotonic: seconds of a clock that never goes back.
     """

@@ -13,7 +13,7 @@ from seglog.protocol.errors import SeglogError
 
 
 class SourcesChangedError(CleaningAbortedError):
-    """Retention or a truncation has changed what a pass has read; the next one begins anew."""
+    """Retention or a truncation has changed the sources of a pass; the next one begins anew."""
 
 
 class Exchanger:
@@ -29,8 +29,8 @@ class Exchanger:
         """Begin to put finished segments in the place of their sources.
 
         Raises:
-            CleaningAbortedError: nobody wants the pass any more, or its sources have changed; the
-                new segments are gone.
+            CleaningAbortedError: the pass is to end, or its sources have changed; the new segments
+                are gone.
             StorageError: as ``Log.begin_exchange``; the new segments are gone.
         """
         log = job.log
@@ -76,8 +76,8 @@ def sources_in_place(log: Log, plan: CleaningPlan, swap: SegmentSwap) -> list[Lo
 
     Raises:
         SourcesChangedError: some have left it, or its end was cut. The new segments hold the
-            records of all: deleted ones would be back, below the log start until somebody opens
-            the log before its checkpoint is written, and readable from then on (S14, T10).
+            records of all: deleted ones would be back, below the log start until a start opens the
+                log before its checkpoint is written, and readable from then on (S14, T10).
     """
     if log.truncations != plan.truncations:
         raise SourcesChangedError(f"{swap.topic_partition} was truncated during its cleaning")

@@ -29,7 +29,7 @@ class CleaningAbortedError(SeglogError):
 
 @dataclass(frozen=True, slots=True)
 class CleaningOutcome:
-    """How a pass that somebody asked for ended; ``error`` is None where it went well."""
+    """The outcome of a requested pass; ``error`` is None if it succeeded."""
 
     size_before: int
     size_after: int
@@ -39,13 +39,13 @@ class CleaningOutcome:
 
 
 class ExchangeSteps(NamedTuple):
-    """What the loop does so that finished segments take the place of their sources.
+    """The steps of the loop that put finished segments in the place of their sources.
 
     Attributes:
-        begin: looks whether the sources are as they were, and has them stand still; None if none
-            of them is left.
+        begin: checks that the sources are unchanged, and freezes them; None if none of them is
+            left.
         give_up: takes that back, when the new segments are gone.
-        end: goes on when all is on disk, and has the sources removed, which nobody may do before.
+        end: goes on when all is on disk, and schedules the removal of the sources, not earlier.
     """
 
     begin: Callable[["CleaningJob", SegmentSwap], Exchange | None]
@@ -61,7 +61,7 @@ class CleaningJob:
         is_aborted: set by the loop, looked at by the thread with every chunk (SEG-8).
         statistics: filled by the thread, read by the loop for progress.
         ended: resolved on the loop when the pass is over, however it ended.
-        answers: who asked for this pass before it began.
+        answers: the future of the request for this pass, made before it began.
     """
 
     log: Log
@@ -74,7 +74,7 @@ class CleaningJob:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody wants this pass any more; its log may have got another policy (CLN-13)."""
+        """Whether the pass is to end; its log may have another policy by now (CLN-13)."""
         return self.is_aborted or not self.log.config.compacts
 
     def run(
@@ -118,7 +118,7 @@ class CleaningJob:
 
 
 def _run_on(loop: asyncio.AbstractEventLoop, action: Callable[[], ResultT]) -> ResultT:
-    """Have the loop do something, and wait for it; what it raises is raised here."""
+    """Run an action on the loop and wait for it; its errors are raised here."""
     done: ThreadFuture[ResultT] = ThreadFuture()
     loop.call_soon_threadsafe(_run_into, done, action)
     return done.result()

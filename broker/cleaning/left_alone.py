@@ -15,10 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 class _Evidence(NamedTuple):
-    """What a log was like when it failed; where it differs later, there is hope.
+    """The state of a log when it failed; if it differs later, another pass may succeed.
 
     Attributes:
-        segment: whose file was at fault, None if no file of a segment was.
+        segment: the segment whose file was at fault, None if there was none.
         file: the size of that file and when it was changed, None if it cannot be looked at.
     """
 
@@ -39,8 +39,8 @@ class LeftAlone:
         backoff_ms: for how long a log is postponed.
 
     Attributes:
-        uncleanable: logs that failed to clean, with the reason; left alone until their data has
-            changed, they are deleted, or somebody asks for them to be cleaned (CLN-8).
+        uncleanable: logs that failed to clean, with the reason; skipped until their data has
+            changed, they are deleted, or a client asks to clean them (CLN-8).
         backoff_ms: may be changed at any time.
     """
 
@@ -56,7 +56,7 @@ class LeftAlone:
         self._not_before_ms: dict[TopicPartition, float] = {}
 
     def holds(self, log: Log) -> bool:
-        """Whether a log is to be left alone now; one whose data has changed is let go."""
+        """Whether the cleaner skips a log now; a log whose data has changed is released."""
         topic_partition = log.topic_partition
         if topic_partition in self.uncleanable:
             change = self._change_of(log)
@@ -83,12 +83,12 @@ class LeftAlone:
         logger.error("event=log-uncleanable log=%s reason=%s", log.topic_partition, error)
 
     def give_up_after_bug(self, log: Log, bug: BaseException) -> None:
-        """The same after an error that is no error of ours; it is logged with its traceback."""
+        """The same after an unforeseen error, which is logged with its traceback."""
         self._note(log, f"{type(bug).__name__}: {bug}", bug)
         logger.error("event=cleaner-bug log=%s", log.topic_partition, exc_info=bug)
 
     def ask_again(self, topic_partition: TopicPartition) -> None:
-        """Somebody wants a log that was given up to be tried once more."""
+        """A client asks to try a log again that was given up."""
         self.uncleanable.pop(topic_partition, None)
         self._evidence.pop(topic_partition, None)
 
@@ -97,7 +97,7 @@ class LeftAlone:
         self.ask_again(topic_partition)
         self._not_before_ms.pop(topic_partition, None)
 
-    # ---- what has changed since
+    # ---- changes since the failure
 
     def _note(self, log: Log, reason: str, error: BaseException) -> None:
         self._counters.failures += 1
@@ -109,7 +109,7 @@ class LeftAlone:
         )
 
     def _change_of(self, log: Log) -> str | None:
-        """What is other than it was when the log failed, None if nothing that could help."""
+        """The change since the log failed, None if there is none that could help."""
         evidence = self._evidence[log.topic_partition]
         segment, log_start = evidence.segment, log.offsets.log_start
         if log is not evidence.log or log.truncations != evidence.truncations:

@@ -118,10 +118,10 @@ class LogCleaner:
         """Logs that failed to clean, with the reason; left alone as ``LeftAlone`` says."""
         return self._left_alone.uncleanable
 
-    # ---- what others ask for
+    # ---- requests
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Take other settings; passes that run go on with what they began with."""
+        """Take other settings; running passes go on with theirs."""
         self._config = config
         self._left_alone.backoff_ms = config.log_cleaner_backoff_ms
         self._threads.resize(max(1, config.log_cleaner_threads))
@@ -132,8 +132,8 @@ class LogCleaner:
     def clean_now(self, topic_partition: TopicPartition) -> "asyncio.Future[CleaningOutcome]":
         """Clean a log as soon as a thread is free, however clean it is.
 
-        The log's active segment is left as it is: what lies in it stays dirty. A pass that runs
-        already is no answer; another one follows it.
+        The log's active segment stays dirty. A pass that already runs is no answer; another one
+        follows it.
         """
         asked = self._asked.get(topic_partition)
         if asked is None:
@@ -148,19 +148,19 @@ class LogCleaner:
         return asked
 
     def state_of(self, topic_partition: TopicPartition) -> CleaningState:
-        """What happens to a log at the moment."""
+        """The present state of a log."""
         return self._states.of(topic_partition)
 
     def progress_of(self, topic_partition: TopicPartition) -> tuple[int, int]:
         """Bytes that the running cleaning has gone over, and how many there are to go over.
 
-        What is dirty counts twice: it is read for the key map, and then again to be copied.
+        The dirty part counts twice: a pass reads it for the key map, and again to copy it.
         """
         job = self._jobs.get(topic_partition)
         return (0, 0) if job is None else progress_of(job.plan, job.statistics)
 
     def look_at(self, log: Log) -> CleanableLog:
-        """What there is to clean in a log; one whose files cannot be read is given up."""
+        """The cleanable part of a log; a log whose files cannot be read is given up."""
         try:
             return self._look_into(log)
         except StorageError as error:
@@ -218,7 +218,7 @@ class LogCleaner:
         self._begin_found()
 
     def _begin_asked(self) -> None:
-        """Begin passes that somebody asks for, as far as threads are idle."""
+        """Begin requested passes, as far as threads are idle."""
         for topic_partition in list(self._asked):
             if len(self._jobs) >= self._threads.threads:
                 return
@@ -300,7 +300,7 @@ class LogCleaner:
             return
         job = CleaningJob(log, plan, self._loop.create_future())
         job.size_before = log.segment_bytes_total
-        # Who asks while a pass runs means the log as it is then: that pass is no answer.
+        # A request during a pass means the log of then: the running pass is no answer.
         job.answers = self._asked.get(log.topic_partition)
         self._jobs[log.topic_partition] = job
         self._states.apply(log.topic_partition, CleaningEvent.START)
@@ -339,7 +339,7 @@ class LogCleaner:
             if job.answers is not None:
                 self._answer(topic_partition, outcome)
         finally:
-            # Whatever went wrong: who deletes the topic waits for this.
+            # Also after a defect: the deletion of the topic waits for this.
             job.ended.set_result(None)
             self._loop.call_soon(self._go_on, job.log)
 

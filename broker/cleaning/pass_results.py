@@ -1,4 +1,4 @@
-"""PassResults: what follows from how a pass has ended."""
+"""PassResults: the consequences of the end of a pass."""
 
 import asyncio
 import logging
@@ -49,14 +49,14 @@ class PassResults:
     def take(
         self, job: CleaningJob, seconds: float, running: "asyncio.Future[CleaningResult]"
     ) -> CleaningOutcome:
-        """Count a pass that is over, and do what follows from its end.
+        """Count a pass that is over, and draw the consequences of its end.
 
         Args:
             seconds: how long it took.
             running: the work of the thread, done.
 
         Returns:
-            What to tell whoever has asked for the pass.
+            The outcome for the caller that asked for the pass.
         """
         self._count(job, seconds)
         error = None if running.cancelled() else running.exception()
@@ -78,7 +78,7 @@ class PassResults:
         )
 
     def cannot_begin(self, log: Log, error: StorageError) -> CleaningOutcome:
-        """Note that a log's files could not be looked at; what to tell whoever has asked for it."""
+        """Note that a log's files could not be read; returns the outcome for the caller."""
         if isinstance(error, DiskFullError):  # or no descriptor: both pass
             self._left_alone.postpone(log, error)
         else:
@@ -111,13 +111,13 @@ class PassResults:
             statistics.is_map_full,
             self._counters.last_pass_seconds,
         )
-        # After a truncation there is no saying what lies below the end of the pass by now (T10).
+        # After a truncation other records may lie below the end of the pass by now (T10).
         if self._logs.get(topic_partition) is not log or log.truncations != job.plan.truncations:
             return
         if job.plan.dirty_segments and result.end_offset <= job.plan.first_dirty_offset:
             self._left_alone.postpone(log, "the pass got no further")
         self._checkpoints.advance(log, result.end_offset, partial(self._note_storage_error, log))
-        # What lies below the log start goes now, without waiting for the retention task (CLN-12).
+        # Delete everything below the log start now, not in the retention task (CLN-12).
         self._logs.housekeeping.run_retention(
             self._clock.time_ms(), only={topic_partition.topic}, dry_run=False
         )
@@ -148,14 +148,14 @@ class PassResults:
 
 
 def is_of_reading(error: StorageError) -> bool:
-    """Whether a file could not be read, or holds what it must not; else it could not be written."""
+    """Whether a file could not be read, or is damaged; else it could not be written."""
     if isinstance(error, FileError):
         return error.operation in _READING
     return isinstance(error, CorruptFileError)
 
 
 def _was_taken_away(job: CleaningJob, error: SeglogError) -> bool:
-    """Whether a pass has failed because retention or a truncation took what it was reading."""
+    """Whether a pass has failed because retention or a truncation took its source."""
     log = job.log
     if isinstance(error, (MissingFileError, CorruptFileError)):  # renamed, or cut, meanwhile
         return log.truncations != job.plan.truncations or all(

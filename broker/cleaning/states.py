@@ -1,7 +1,7 @@
-"""What the cleaner does with each log, as a transition table (CLN-6, CLN-9).
+"""The states of each log in the cleaner, as a transition table (CLN-6, CLN-9).
 
 A log without an entry is idle. A pass is asked to end with ABORT; when it has ended, the log is
-paused until somebody who needed it to stand still resumes it. Pauses are counted.
+paused until the caller that needed it to stand still resumes it. Pauses are counted.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from seglog.protocol.types import TopicPartition
 
 
 class CleaningState(Enum):
-    """What happens to a log."""
+    """The state of a log."""
 
     IDLE = "idle"
     IN_PROGRESS = "in progress"
@@ -20,7 +20,7 @@ class CleaningState(Enum):
 
 
 class CleaningEvent(Enum):
-    """What may happen to it next."""
+    """An event that changes the state."""
 
     START = "start"
     END = "end"
@@ -60,7 +60,7 @@ class CleaningStates:
         return sum(each is state for each in self._states.values())
 
     def apply(self, topic_partition: TopicPartition, event: CleaningEvent) -> CleaningState:
-        """Move a log on; what the table does not list is a bug of the caller."""
+        """Move a log on; an event that the table does not list is a bug of the caller."""
         before = self.of(topic_partition)
         after = TRANSITIONS.get((before, event))
         assert after is not None, f"{event.value} of {topic_partition}, which is {before.value}"

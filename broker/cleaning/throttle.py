@@ -11,7 +11,7 @@ _LONGEST_WAIT_SECONDS: Final = 0.1
 
 
 class Throttle:
-    """Counts what is read and written, and lets a thread wait when that was too fast.
+    """Counts read and written bytes, and lets a thread wait when it was too fast.
 
     Args:
         bytes_per_second: the rate of all threads together.
@@ -35,9 +35,9 @@ class Throttle:
     def take(self, byte_count: int, is_over: Callable[[], bool]) -> None:
         """Account for a chunk; waits if the window has seen more than its share.
 
-        The wait ends early where ``is_over`` says that nobody needs the pass any more, or where
-        the rate is changed: a chunk at a low rate takes minutes, and a topic that is deleted
-        meanwhile would keep whoever deletes it, and all other changes of topics, waiting.
+        The wait ends early when ``is_over`` tells that the pass is to end, or when the rate is
+        changed: a chunk at a low rate takes minutes, and the deletion of its topic, and all other
+        changes of topics, would wait for it.
         """
         bytes_per_second = self.bytes_per_second
         left = self._delay_after(byte_count, bytes_per_second)

@@ -1,1 +1,1 @@
-"""Partitions: what waits, wakes and is made durable around one log each."""
+"""Partitions: waiting, waking and durability around one log each."""

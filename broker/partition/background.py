@@ -1,6 +1,6 @@
-"""What a broker does with its logs unasked: the tasks of the scheduler, and the same on demand.
+"""Background work on logs: the tasks of the scheduler, and the same on demand.
 
-The loop decides and collects, workers do what blocks, the loop notes the outcome.
+The loop decides and collects, workers do the blocking work, the loop notes the outcome.
 """
 
 import asyncio
@@ -152,7 +152,7 @@ class BackgroundWork:
         """Seal the active segment of one log, if it has passed ``max.compaction.lag.ms``."""
         try:
             partition = self._partitions.get(*log.topic_partition)
-        except RequestError:  # deleted or offline meanwhile: nobody appends to it
+        except RequestError:  # deleted or offline meanwhile: nothing is appended
             return
         partition.roll_if_overdue(self._clock.time_ms())
 
@@ -168,7 +168,7 @@ class BackgroundWork:
             await self._run_jobs(DISK_GUARD_TASK, jobs)
 
     async def make_room(self) -> None:
-        """Remove at once what waits for its removal in directories that are full."""
+        """Remove the files at once that wait for their removal in full directories."""
         self._note_full()
         now_ms = self._clock.time_ms()
         for log_dir in self._partitions.full_directories:
@@ -186,7 +186,7 @@ class BackgroundWork:
         found.clear()
 
     async def _forget_full(self) -> None:
-        """Call directories full no more in which there is more room, or nobody misses any.
+        """Mark directories as no longer full that have more room, or refused nothing for a while.
 
         A disk that has just refused a batch may take a smaller one: that alone is no good news.
         """
@@ -197,7 +197,7 @@ class BackgroundWork:
             needed_bytes = RESERVE_BYTES + (0 if is_quiet else full.free_bytes)
             if free_bytes >= needed_bytes or not log_dir.is_online:
                 room.append(log_dir)
-        # The reserve comes first, before those that wait for room take what there is.
+        # Make the reserve first, before waiting appends take the room.
         reserves = [
             job for each in room for job in self._housekeeping.reserve_jobs(each, has_room=True)
         ]
@@ -207,7 +207,7 @@ class BackgroundWork:
             self._full.pop(log_dir, None)
 
     async def delete_files(self) -> None:
-        """The task: remove what is due, but nothing more where the last removals still run."""
+        """The task: remove due files, but none in directories whose last removals still run."""
         while True:
             busy = {log_dir for purpose, log_dir in self._busy if purpose == DELETE_FILE_TASK}
             due = self._housekeeping.take_due_deletions(self._clock.time_ms(), busy)
@@ -238,7 +238,7 @@ class BackgroundWork:
         for topic, number in {finding.topic_partition for finding in findings}:
             partition = self._partitions.find(topic, number)
             if partition is not None:
-                # Who waits below the new log start has to hear of it.
+                # Fetches that wait below the new log start have to hear of it.
                 partition.fetch_waiters.recount()
 
     # ---- flushes and checkpoints

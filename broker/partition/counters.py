@@ -1,9 +1,8 @@
 """Plain numbers that the hot paths add to; a collector reads them when metrics are scraped.
 
 Everything here only grows, but for the sessions and waits of the moment. One owner, the event-loop
-thread, so an increment is an addition and nothing else. Durations, sizes of connections and the
-like are counted where they happen, in the listeners; what a log knows about itself is asked from
-the log.
+thread, so an increment is an addition and nothing else. Listeners count durations, sizes of
+connections and the like; the figures of a log come from the log itself.
 """
 
 from collections.abc import ItemsView
@@ -23,9 +22,9 @@ class TopicCounters:
         failed_produce_requests: partition entries that were answered with an error.
         fetch_requests: partition entries of answered fetch requests, failed ones too.
         failed_fetch_requests: partition entries that were answered with an error.
-        invalid_records: batches refused for what is in them (checksum, structure, timestamps).
+        invalid_records: batches refused for their contents (checksum, structure, timestamps).
         future_records: records of batches whose greatest timestamp lay ahead of the broker's clock;
-            retention by time keeps them longer than anybody expects.
+            retention by time keeps them longer than expected.
         expired_records: records of batches that were past ``retention.ms`` when they arrived, for
             example because their timestamps are in seconds; the next retention pass may take them.
     """
@@ -69,7 +68,7 @@ class BrokerCounters:
         flushes: syncs of all kinds that succeeded.
         flush_failures: syncs that failed.
         flush_durations: how long the successful ones took, without the wait for a thread.
-        unacknowledged_failures: appends with acks=0 that failed; nobody was told but this number.
+        unacknowledged_failures: appends with acks=0 that failed; they have no answer.
         parked_fetches: fetch requests that had to wait for data.
         cold_fetches: fetch requests that had to wait for a disk.
         damaged_reads: reads of partitions that met damaged records.
@@ -79,7 +78,7 @@ class BrokerCounters:
         fetch_session_partitions: partitions that they remember now.
         waiting_fetches: fetch requests that wait for data now.
         waiting_produces: produce requests that wait for their acknowledgement now.
-        validation_bytes: what batches that workers inflate and check may take in memory now.
+        validation_bytes: memory reserved for batches that workers inflate and check now.
         deleted_topics: what went in and out of topics that exist no more; the totals of all topics
             must not fall when one is deleted.
     """

@@ -10,11 +10,11 @@ from seglog.broker.storage.errors import DeferredReadError
 ResultT = TypeVar("ResultT")
 
 _ROUNDS_MAX: Final = 10_000
-"""Each round makes progress; whoever asks for more of them asks for ever."""
+"""Each round makes progress; a read that needs more of them would never end."""
 
 
 class DeferredReads:
-    """Does what reads wait for, once for all that wait for the same.
+    """Does the work that reads wait for, once for all reads that wait for the same.
 
     Args:
         pool: the threads that do it.
@@ -27,10 +27,10 @@ class DeferredReads:
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def read(self, error: DeferredReadError, read: Callable[[], ResultT]) -> ResultT:
-        """The result of ``read``, which raised ``error`` before, once what it needs is there.
+        """The result of ``read``, which raised ``error`` before, once its work is done.
 
         Raises:
-            StorageError: what the work or ``read`` says.
+            StorageError: from the work or ``read``.
         """
         for _ in range(_ROUNDS_MAX):
             await self.work_off(error)
@@ -44,14 +44,14 @@ class DeferredReads:
         """Have the work done and taken over.
 
         Raises:
-            StorageError: what the work says.
+            StorageError: from the work.
         """
         running = self._running.get(error.path)
         if running is None:
             running = asyncio.ensure_future(self._work_off(error))
             self._running[error.path] = running
             running.add_done_callback(lambda _: self._running.pop(error.path, None))
-        # Whoever gives up must not take it from the others.
+        # A caller that gives up must not cancel the work of the others.
         await asyncio.shield(running)
 
     async def _work_off(self, error: DeferredReadError) -> None:

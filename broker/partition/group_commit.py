@@ -47,7 +47,7 @@ class RunnableTicket(Protocol):
         ...
 
     def give_up(self) -> bool:
-        """Let go of what it holds, if it was not begun, and never do anything."""
+        """Release its files, if it was not begun, and never do anything."""
         ...
 
 
@@ -55,10 +55,10 @@ TicketT = TypeVar("TicketT", bound=RunnableTicket)
 
 
 class FlushableLog(Protocol[TicketT]):
-    """What group commit needs of a log."""
+    """The part of a log that group commit needs."""
 
     def begin_flush(self, upto: int | None = None) -> TicketT:
-        """Name what has to be synced for everything below ``upto`` (None: all) to be on disk."""
+        """Name the files to sync so that everything below ``upto`` (None: all) is on disk."""
         ...
 
     def finish_flush(self, ticket: TicketT) -> bool:
@@ -70,15 +70,15 @@ class GroupCommit(Generic[TicketT]):
     """The syncs of one log: at most one runs, at most one waits.
 
     Args:
-        log: whose bytes are synced.
+        log: the log whose bytes are synced.
         pool: where.
-        on_synced: told when more of the log is on disk, before those who wait for it are.
-        on_failure: told the error of a failed sync, before those who wait for it are.
+        on_synced: called when more of the log is on disk, before its waiters are woken.
+        on_failure: called with the error of a failed sync, before its waiters are woken.
         counters: of the broker.
 
     Attributes:
-        found_no_room: whether the last sync ended because a side file found no room. Nothing but
-            another one moves the recovery point, and with it what readers may see.
+        found_no_room: whether the last sync ended because a side file found no room. Only another
+            sync moves the recovery point, and with it the end for readers.
     """
 
     __slots__ = (
@@ -125,8 +125,8 @@ class GroupCommit(Generic[TicketT]):
     def close(self, reason: Exception) -> None:
         """The log is not served any more: its topic is being deleted, or the broker stops.
 
-        Syncs go on as long as the files let them. Who waits for one that finds them renamed or
-        closed is told ``reason``: it says nothing about the disk, and there is nothing to lose.
+        Syncs go on as long as the files let them. Waiters of a sync that finds its files renamed or
+        closed get ``reason``: that says nothing about the disk, and there is nothing to lose.
         """
         self._closed = reason
 
@@ -137,7 +137,7 @@ class GroupCommit(Generic[TicketT]):
         return self.flush()
 
     def flush(self) -> "asyncio.Future[None]":
-        """Sync everything appended so far; the future, shared by all who ask now, fails with it.
+        """Sync everything appended so far; the future, shared by present callers, fails with it.
 
         Shield it before awaiting it: a cancelled caller must not cancel it for the others.
         """
@@ -204,7 +204,7 @@ class GroupCommit(Generic[TicketT]):
             self._counters.flush_durations.observe(sync.result())
             if not is_on_disk:
                 # A ticket that waits for a thread is given up when its directory goes offline, and
-                # then does nothing: whoever waits must not be told that its records are safe.
+                # then does nothing: its waiters must not hear that their records are safe.
                 error = self._closed or NotSyncedError()
             elif ticket.continues_to is not None:
                 self._sync(ticket.continues_to)
@@ -228,7 +228,7 @@ class GroupCommit(Generic[TicketT]):
                 logger.error("event=flush-failed", exc_info=error)
                 self._on_failure(error)
             running.set_exception(error)
-            # A background flush has nobody who asks for the outcome.
+            # No caller asks for the outcome of a background flush.
             running.exception()
         if self._next is not None:
             self._begin()

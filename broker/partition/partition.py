@@ -1,12 +1,12 @@
 """A partition: the face that one log shows to requests.
 
-The log itself is synchronous and knows neither waiting nor other replicas. Here an append is
-followed by what it sets off: a sync is asked for when ``flush.messages`` says so or a segment was
-rolled, and the append counts as done once all that its acknowledgement promises is true. The high
-watermark moves (``move_high_watermark``) when the log has grown, or with ``flush.messages=1`` when
-a sync is done, as far as the replicas allow; then readers that wait are woken.
+The log itself is synchronous and knows no waiting and no other replicas. The partition adds the
+effects of an append: it asks for a sync when ``flush.messages`` says so or a segment was rolled,
+and the append counts as done once all promises of its acknowledgement hold. The high watermark
+moves (``move_high_watermark``) when the log has grown, or with ``flush.messages=1`` when a sync is
+done, as far as the replicas allow; then readers that wait are woken.
 
-Everything runs on the event-loop thread. Nothing here suspends; what takes time is a future.
+Everything runs on the event-loop thread. Nothing here suspends; long work is a future.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Partition:
     Attributes:
         log: its log; reads go there directly.
         log_dir: the data directory of the log.
-        damage: what a read has found damaged in its log; empty if nothing.
+        damage: damage that a read has found in its log; empty if there is none.
         is_closed: whether it was deleted or its directory has failed.
         leader_epoch: the term in which this broker leads it.
         fetch_waiters: parked fetches.
@@ -135,7 +135,7 @@ class Partition:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
-        """Append one batch of a client or a coordinator; what may wait for it is moved along.
+        """Append one batch of a client or a coordinator, and move its waiters along.
 
         Raises:
             RecordError: the batch was refused; nothing was written.
@@ -193,7 +193,7 @@ class Partition:
         return info
 
     def acknowledgement(self, info: AppendInfo, acks: int) -> "asyncio.Future[None] | None":
-        """What the answer to an append has to wait for; None if it may be given at once.
+        """The future that the answer to an append has to wait for; None if it may be given at once.
 
         With ``flush.messages`` = N an answer is given only while fewer than N records are not on
         disk, so 1 means that an acknowledged record is. For acks=all the high watermark has to pass
@@ -240,8 +240,8 @@ class Partition:
     def available_bytes(self, offset: int, max_bytes: int, isolation: FetchIsolation) -> int:
         """How much a reader at ``offset`` could be given now, at most ``max_bytes``.
 
-        An offset that is outside of the log counts as more than anyone asks for: its reader has to
-        hear of it at once.
+        An offset outside of the log counts as more than any reader asks for: the reader has to hear
+        of it at once.
         """
         offsets = self.log.offsets
         if not offsets.log_start <= offset <= offsets.log_end:
@@ -258,7 +258,7 @@ class Partition:
         return self._group_commit.flush()
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Sync what has waited for ``flush.ms``, or what found no room the last time."""
+        """Sync records that have waited for ``flush.ms``, or found no room the last time."""
         if self.log.is_flush_due(now_ms) or self._group_commit.found_no_room:
             self._group_commit.flush()
 
@@ -292,7 +292,7 @@ class Partition:
             self._rolled()
 
     def delete_records_before(self, offset: int) -> int:
-        """Raise the log start offset, -1 for the high watermark; returns what it is now.
+        """Raise the log start offset, -1 for the high watermark; returns the new one.
 
         Raises:
             OffsetOutOfRangeError: the offset is above the high watermark or below -1.
@@ -303,11 +303,11 @@ class Partition:
         return low_watermark
 
     def move_high_watermark(self) -> None:
-        """Let everybody see what is safe: to be called when log, disk or replicas have moved.
+        """Show safe records to readers: to be called when log, disk or replicas have moved.
 
-        With ``flush.messages=1`` that is what is on disk. A reader that was given more would go on
+        With ``flush.messages=1`` records on disk are safe. A reader that got more would go on
         behind records which a power cut takes away, and never hear of those that take their place.
-        It never moves back: what was shown once was safe by the rules of then.
+        The high watermark never moves back: the shown records were safe by the rules of then.
         """
         log = self.log
         offsets = log.offsets
@@ -374,12 +374,12 @@ class Partition:
             self._count_odd_timestamp(info, now_ms)
 
     def _rolled(self) -> None:
-        # ROLL-10: what is sealed goes to disk soon, without delaying anybody.
+        # ROLL-10: the sealed segment goes to disk soon, and no append waits for it.
         self._services.counters.segment_rolls += 1
         self._group_commit.flush_below(self.log.segments.active.base_offset)
 
     def _count_odd_timestamp(self, info: AppendInfo, now_ms: int) -> None:
-        """Count records whose time will keep them for ever, or has expired them already."""
+        """Count records whose timestamps keep them for ever, or have already expired them."""
         config = self.log.config
         if info.max_timestamp_ms > now_ms:
             self.counters.future_records += info.record_count
@@ -405,8 +405,8 @@ class Partition:
             )
 
     def _storage_failed(self, error: StorageError) -> None:
-        # The folder of a deleted topic is renamed under a sync that is still running; what that
-        # misses then says nothing about the disk.
+        # The folder of a deleted topic is renamed under a sync that is still running. A file that
+        # this sync then misses says nothing about the disk.
         if not self.is_closed:
             self._services.on_storage_failure(self, error)
 

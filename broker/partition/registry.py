@@ -104,7 +104,7 @@ class PartitionRegistry:
                 self._topic_names[log.topic_id] = topic
 
     def remove_topic(self, topic: str, topic_id: bytes, partition_count: int) -> None:
-        """Forget a topic that is being deleted; who waits for it finds it unknown."""
+        """Forget a topic that is being deleted; its waiters find it unknown."""
         self._topic_names.pop(topic_id, None)
         for number in range(partition_count):
             partition = self._partitions.pop((topic, number), None)
@@ -119,7 +119,7 @@ class PartitionRegistry:
                 partition.settings_changed()
 
     def close(self) -> None:
-        """Let everyone go who waits, because the broker stops."""
+        """Release all waiters, because the broker stops."""
         error = RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
         for partition in list(self._partitions.values()):
             partition.close(error)
@@ -132,7 +132,7 @@ class PartitionRegistry:
         return [log_dir for log_dir in self._logs.log_dirs if log_dir.is_full]
 
     def trouble_of(self, log_dir: LogDir) -> str | None:
-        """What is not well with a data directory, in words that follow its path; None if all is."""
+        """The trouble of a data directory, in words that follow its path; None if there is none."""
         if log_dir.offline_reason is not None:
             return f"is offline: {log_dir.offline_reason}"
         if log_dir.is_full:

@@ -1,4 +1,4 @@
-"""Which replicas a partition has, and what they allow: the part that replication will change.
+"""The replicas of a partition, and their limits: the part that replication will change.
 
 Everything above asks these questions instead of assuming that a log is alone: how far the high
 watermark may go after an append, and whether enough replicas are in sync to accept one.
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class ReplicaState(Protocol):
-    """What the replicas of one partition have reached, as its leader knows it."""
+    """The progress of the replicas of one partition, as its leader knows it."""
 
     @property
     def replica_ids(self) -> list[int]:
@@ -31,7 +31,7 @@ class ReplicaState(Protocol):
 
 
 class SoleReplica:
-    """A partition whose only replica is this broker: what is written is on all replicas."""
+    """A partition whose only replica is this broker: written records are on all replicas."""
 
     __slots__ = ("_node_id",)
 

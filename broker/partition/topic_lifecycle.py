@@ -1,8 +1,8 @@
 """Creating, growing, configuring and deleting topics: catalog, logs and partitions together.
 
-What blocks runs in the thread for changes of each data directory. The catalog is written first: a
-broker that is killed between that and the last folder finds out at its next start what is missing
-or left over, and puts it right.
+Blocking work runs in the thread for changes of each data directory. The catalog is written first: a
+broker that is killed between that and the last folder finds missing and leftover folders at its
+next start, and puts them right.
 """
 
 import asyncio
@@ -130,9 +130,9 @@ class TopicLifecycle:
         deletions: Sequence[TopicDeletion],
         renames: "Sequence[asyncio.Future[None]]",
     ) -> None:
-        """Put the new names on disk, which nobody waits for, and then forget whose they were.
+        """Put the new names on disk, which no request waits for, and then forget the topic.
 
-        Until then the catalog says of a folder that has its old name whose it was.
+        Until then the catalog tells the topic of a folder that still has its old name.
         """
         try:
             await asyncio.gather(*renames)
@@ -140,7 +140,8 @@ class TopicLifecycle:
                 *(self._directories.changes(each.log_dir.path).run(each.sync) for each in deletions)
             )
             if all(synced) and self._logs.are_all_there:
-                # Else there may be one where nobody can rename it; the start that sees it does.
+                # Else a folder may be in a directory that is away; the start that sees it renames
+                # it.
                 await self._workers.catalog.run(partial(self._catalog.folders_are_gone, topic_id))
         except (WorkersStoppedError, asyncio.CancelledError):
             logger.info("event=folders-not-synced topic_id=%s", topic_id.hex())
@@ -195,7 +196,7 @@ class TopicLifecycle:
         self, making: PartitionMaking, log_dir: LogDir, done: "asyncio.Future[None]"
     ) -> None:
         if done.cancelled():
-            return  # the broker stops, and the next start puts aside what was made
+            return  # the broker stops, and the next start puts the new folders aside
         try:
             self._begin(making.undo_late(log_dir))
         except WorkersStoppedError as error:

@@ -1,8 +1,8 @@
 """Requests that wait for a partition to move on, without polling.
 
 A parked fetch is one ``FetchWaiter`` that watches several partitions. Each change of a partition
-recounts what that one partition has for it, and the waiter calls its owner once, as soon as the sum
-suffices or the wait has lost its sense. Kafka's purgatory does the same by looking at all
+recounts the bytes of that one partition for it, and the waiter calls its owner once, as soon as the
+sum suffices or the wait has lost its sense. Kafka's purgatory does the same by looking at all
 partitions of a request after every append.
 """
 
@@ -13,7 +13,7 @@ from itertools import count
 
 
 class FetchWatch:
-    """What one parked fetch wants of one partition: a cursor and how much of it is there."""
+    """One partition of a parked fetch: a cursor, and the bytes available behind it."""
 
     __slots__ = ("available_bytes", "count_available", "waiter", "waiters")
 
@@ -36,7 +36,7 @@ class FetchWaiter:
     Args:
         min_bytes: how much all watched partitions together must have.
         on_ready: called on the loop thread from inside the change that made it ready; it must not
-            touch the log there, only see to it that somebody does.
+            touch the log there, only schedule the answer.
     """
 
     __slots__ = ("_available_bytes", "_min_bytes", "_on_ready", "_watches")
@@ -70,7 +70,7 @@ class FetchWaiter:
             self.wake()
 
     def wake(self) -> None:
-        """Call ``on_ready`` whatever is there, unless that has happened or it was closed."""
+        """Call ``on_ready`` with any amount of data, unless that has happened or it was closed."""
         if self._watches is not None:
             self.close()
             self._on_ready()
@@ -88,7 +88,7 @@ class FetchWaiters:
     __slots__ = ("_watches",)
 
     def __init__(self) -> None:
-        # A dict keeps the order: who waits longest is answered first.
+        # A dict keeps the order: the longest waiting one is answered first.
         self._watches: dict[FetchWatch, None] = {}
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class FetchWaiters:
         self._watches.pop(watch, None)
 
     def recount(self) -> None:
-        """There is more to read: answer whoever has enough now."""
+        """There is more to read: answer the waiters that have enough now."""
         for watch in list(self._watches):
             watch.waiter.recount(watch)
 
@@ -132,7 +132,7 @@ class OffsetWaiters:
         return future
 
     def advance(self, value: int) -> None:
-        """Resolve what waits for ``value`` or less."""
+        """Resolve the waits for ``value`` or less."""
         while self._waiting and self._waiting[0][0] <= value:
             future = heapq.heappop(self._waiting)[2]
             if not future.done():

@@ -16,9 +16,12 @@ PLACES = (
     "CHANGELOG.md",
     "docs",
     "config",
+    "broker/cleaning",
     "broker/daemon",
     "broker/listeners",
+    "broker/partition",
     "broker/runtime",
+    "broker/storage/cleaner",
     "broker/tools",
     "broker/errors.py",
 )

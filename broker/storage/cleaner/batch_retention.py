@@ -1,4 +1,4 @@
-"""What stays of a batch that the walk does not decide by itself.
+"""BatchRetention: the remaining records of batches that need a closer look.
 
 That is: compressed and transactional batches, markers, batches that are empty already, and those
 that become empty although a producer or the high watermark needs them.
@@ -36,7 +36,7 @@ class BatchRetention:
         """Last offsets of batches that may not vanish, ascending."""
 
     def data(self, batch: RecordBatch, *, is_aborted: bool) -> bytes | bytearray | memoryview:
-        """What stays of a data batch: as it is, rebuilt, emptied, or nothing.
+        """The rest of a data batch: unchanged, rebuilt, emptied, or nothing.
 
         Raises:
             RecordError: the batch cannot be read.

@@ -1,4 +1,4 @@
-"""Which log to clean next, and what a pass over it may look at (CLN-1..7).
+"""Which log to clean next, and the input of a pass over it (CLN-1..7).
 
 Everything here only looks at logs; the owner of the logs calls it on its own thread.
 """
@@ -14,7 +14,7 @@ from seglog.protocol.types import TopicPartition
 
 
 class CleanableLog(NamedTuple):
-    """What there is to clean in one log.
+    """The cleanable part of one log.
 
     Attributes:
         first_dirty_offset: where the part begins that was not cleaned yet.
@@ -46,7 +46,7 @@ class CleanableLog(NamedTuple):
 
 
 def look_at(log: Log, checkpoint: int | None, now_ms: int) -> CleanableLog:
-    """What there is to clean in ``log``.
+    """Find the cleanable part of ``log``.
 
     Args:
         checkpoint: the offset up to which it was cleaned, None if it never was.
@@ -56,8 +56,8 @@ def look_at(log: Log, checkpoint: int | None, now_ms: int) -> CleanableLog:
     is_invalid = checkpoint is not None and not (offsets.log_start <= checkpoint <= offsets.log_end)
     first_dirty = offsets.log_start if checkpoint is None or is_invalid else checkpoint
     active = log.segments.active
-    # A value that a power cut may still take must not cost the older one that is on disk: the cut
-    # would leave neither of them.
+    # CLN-3: a pass removes the older value that is on disk, then a power cut takes the newer one
+    # that is not: both would be lost. So a pass ends at the recovery point.
     first_uncleanable = min(offsets.last_stable, active.base_offset, offsets.recovery_point)
     clean_bytes = cleanable_bytes = 0
     for segment, end_offset in _sealed_with_ends(log):
@@ -81,13 +81,13 @@ def look_at(log: Log, checkpoint: int | None, now_ms: int) -> CleanableLog:
 
 
 def nothing_to_clean(log: Log) -> CleanableLog:
-    """What is said of a log whose files cannot be read."""
+    """The result for a log whose files cannot be read."""
     start = log.offsets.log_start
     return CleanableLog(log.topic_partition, start, start, 0, 0, 0, checkpoint_is_invalid=False)
 
 
 def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
-    """Freeze what a pass over ``log`` works on."""
+    """Freeze the input of a pass over ``log``."""
     segments = [
         SourceSegment(
             segment.base_offset,
@@ -136,7 +136,7 @@ def make_plan(log: Log, cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
 def _sealed_with_ends(log: Log) -> list[tuple[LogSegment, int]]:
     """The sealed segments that the log start has not passed, each with the next one's base offset.
 
-    Those below it go with the next retention; damage there is nobody's concern any more.
+    Those below it go with the next retention; damage there does not matter any more.
     """
     log_start = log.offsets.log_start
     return [

@@ -32,10 +32,10 @@ class ChunkReader:
         return view
 
     def grow_for(self, log: LogFile, position: int, view: memoryview, end: int) -> None:
-        """Make room for the batch at ``position``, of which ``view`` holds the beginning (SEG-5).
+        """Make room for the batch at ``position``; ``view`` holds its beginning (SEG-5).
 
         Raises:
-            CorruptLogError: what starts there is no batch that could end before ``end``.
+            CorruptLogError: no batch that could end before ``end`` starts there.
         """
         if len(view) < HEADER_BYTES:
             raise CorruptLogError(log.path, position, f"{len(view)} bytes are no batch header")

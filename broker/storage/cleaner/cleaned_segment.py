@@ -102,7 +102,7 @@ class CleanedSegments:
         )
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Keep what the transaction index says of an abort marker that stays (KEEP-14)."""
+        """Keep the entry of the transaction index for an abort marker that stays (KEEP-14)."""
         self._files.transaction_index.append(transaction)
 
     def finish(self, modified_ms: int) -> None:
@@ -132,5 +132,5 @@ class CleanedSegments:
             try:
                 files.delete()
             except StorageError:
-                # The next start removes what is called .cleaned (storage format, section 12).
+                # The next start removes .cleaned files (storage format, section 12).
                 continue

@@ -1,4 +1,4 @@
-"""Pass two, and the whole of a cleaning: what stays is copied to ``.cleaned`` files.
+"""Pass two, and the whole of a cleaning: it copies the remaining batches to ``.cleaned`` files.
 
 The cleaner runs in a thread of its own and touches nothing but sealed data files and files that it
 makes. Each finished group of segments is handed over to the owner of the log, which swaps it in.
@@ -67,7 +67,7 @@ class Cleaner:
         Raises:
             StorageError, RecordError: a batch cannot be read or the disk failed; groups that were
                 handed over before stay cleaned, nothing else is left.
-            Exception: whatever ``account`` or ``hand_over`` raise to end the pass.
+            Exception: from ``account`` or ``hand_over``, to end the pass.
         """
         statistics = CleaningStatistics() if statistics is None else statistics
         self._keys.clear()
@@ -116,7 +116,7 @@ class _Filtering:
         self._out = bytearray(1)
 
     def clean_group(self, group: Sequence[SourceSegment]) -> SegmentSwap:
-        """Write what stays of a group; on any failure nothing of it is left."""
+        """Write the remaining batches of a group; on any failure no file of it is left."""
         output = CleanedSegments(self._file_system, self._plan, group[0].base_offset)
         self._output = output
         is_finished = False
@@ -134,10 +134,10 @@ class _Filtering:
             output.base_offsets,
         )
 
-    # ---- what the walk shows
+    # ---- called by the walk
 
     def plain(self, view: memoryview, position: int) -> tuple[int, int]:
-        """Write what stays of the plain batches of a chunk."""
+        """Write the remaining records of the plain batches of a chunk."""
         plan, statistics = self._plan, self._statistics
         written = 0
         while True:
@@ -155,19 +155,19 @@ class _Filtering:
             self._grow_out(read_header(view, position).size_bytes)
 
     def data(self, batch: RecordBatch, *, is_aborted: bool) -> int:
-        """Write what stays of a data batch."""
+        """Write the remaining records of a data batch."""
         self._write(memoryview(self._retention.data(batch, is_aborted=is_aborted)))
         return WalkStop.END
 
     def control(self, batch: RecordBatch, ended: EndedTransaction | None, /) -> None:
-        """Write a control batch, if it stays, with what the transaction index says of it."""
+        """Write a control batch, if it stays, with its entry of the transaction index."""
         stays = self._retention.control(batch, ended)
         self._write(memoryview(stays))
         if stays and ended is not None and ended.has_batches and ended.aborted is not None:
             self._output.add_aborted(ended.aborted)
 
     def walked(self, byte_count: int) -> None:
-        """Count what was looked at."""
+        """Count the bytes of the walk."""
         self._statistics.bytes_read += byte_count
 
     def _write(self, batches: memoryview) -> None:

@@ -36,7 +36,7 @@ def build_key_map(
 
 
 class _KeyMapping:
-    """Takes the keys of what was committed into the map."""
+    """Takes the keys of committed records into the map."""
 
     def __init__(
         self, keys: SkimpyOffsetMap, plan: CleaningPlan, statistics: CleaningStatistics

@@ -1,9 +1,8 @@
 """Where a segment begins that holds the log start: a pass reads nothing below it (U4).
 
-delete-records is how damage is got out of the way, so that what lies below the log start may be no
-batch at all, or one whose length leads into the middle of another. A batch there is believed only
-if its checksum is right; behind one that is not believed the next sound one is searched for byte by
-byte.
+delete-records moves the log start past damage, so the bytes below it may be no batch at all, or one
+whose length leads into the middle of another. The search trusts a batch there only if its checksum
+is right; behind a bad one it looks for the next sound one byte by byte.
 """
 
 from typing import Final
@@ -33,7 +32,7 @@ def position_of_log_start(segment: SourceSegment, log_start: int, account: Accou
         account: told of the bytes that were read.
 
     Raises:
-        CorruptLogError: what lies at the log start itself is damaged.
+        CorruptLogError: the batch at the log start itself is damaged.
     """
     search = _Search(segment, account)
     position, next_offset = segment.start_position, segment.base_offset
@@ -47,7 +46,7 @@ def position_of_log_start(segment: SourceSegment, log_start: int, account: Accou
                 raise CorruptLogError(
                     segment.log.path,
                     damage,
-                    f"what lies at the log start, {log_start}, is damaged; the next sound batch"
+                    f"the batch at the log start, {log_start}, is damaged; the next sound batch"
                     f" begins at offset {reached}: delete the records before it",
                 )
         if header is None or header.last_offset >= log_start:
@@ -63,7 +62,7 @@ class _Search:
         self._account = account
 
     def sound_batch_at(self, position: int, next_offset: int) -> BatchHeader | None:
-        """The header of the batch at a position; None if what is there is none."""
+        """The header of the batch at a position; None if there is no batch."""
         content = self._read(position, HEADER_BYTES)
         if len(content) < HEADER_BYTES:
             return None

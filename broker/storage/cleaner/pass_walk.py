@@ -1,7 +1,7 @@
-"""The one walk over the batches of a pass: chunks, whole batches, and what their transactions are.
+"""The one walk over the batches of a pass: chunks, whole batches, and their transactions.
 
-Both passes of a cleaning are visitors of it, so that they cannot differ in what they take for
-aborted (CMAP-7, KEEP-13, KEEP-17), nor in what they take for a batch. It begins at the log start.
+Both passes of a cleaning are visitors of it, so they agree on aborted transactions (CMAP-7,
+KEEP-13, KEEP-17) and on the bounds of batches. It begins at the log start.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ from seglog.protocol.records.compaction import WalkStop, frame_batches
 
 
 class BatchVisitor(Protocol):
-    """What a pass does with the batches."""
+    """The part of a pass that handles the batches."""
 
     def plain(self, view: memoryview, position: int) -> tuple[int, int]:
         """Take the plain batches of a chunk from a position on.
 
         Args:
-            view: whole batches, whose checksums nobody has looked at.
+            view: whole batches, with unchecked checksums.
 
         Returns:
             Where it stopped and why: END (no batch is left), SPECIAL, FULL or CORRUPT.
@@ -56,7 +56,7 @@ class PassWalk:
 
     Args:
         reader: reads them.
-        log_start: what lies below is not looked at, even where it cannot be read.
+        log_start: the walk does not look below it, even at unreadable bytes.
         aborted: the aborted transactions that overlap the segments.
     """
 

@@ -1,4 +1,4 @@
-"""What a cleaning pass works on: frozen by the owner of the log, read by another thread."""
+"""The input of a cleaning pass: frozen by the owner of the log, read by another thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class CleaningPlan:
         aborted: the aborted transactions that overlap the segments, in order of their first offset.
         last_records: the newest trace of each active producer (KEEP-9).
         now_ms: the time of the pass; tombstones are judged by it.
-        max_decompressed_bytes: what the records of one batch may inflate to.
+        max_decompressed_bytes: bound on the inflated records of one batch.
         truncations: of the log when the plan was made.
     """
 
@@ -84,7 +84,7 @@ class SegmentSwap(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningStatistics:
-    """What one pass read and wrote.
+    """Reads and writes of one pass.
 
     ``bytes_mapped`` are those that the key map was built from, ``bytes_read`` those that were
     looked at to be copied. With ``is_map_full`` the pass ends at ``end_offset``, and the next one
@@ -112,8 +112,8 @@ class CleaningResult(NamedTuple):
 def progress_of(plan: CleaningPlan, statistics: CleaningStatistics) -> tuple[int, int]:
     """Bytes that a pass has gone over, and how many there are to go over.
 
-    What is dirty counts twice: it is read for the key map, and then again to be copied; but for
-    what no longer fits into the map.
+    The dirty part counts twice: a pass reads it for the key map, and again to copy it; except for
+    the rest that no longer fits into the map.
     """
     to_copy = sum(
         each.size_bytes for each in plan.segments if each.base_offset < statistics.end_offset

@@ -11,8 +11,8 @@ def group_segments(
 ) -> list[list[SourceSegment]]:
     """Neighbours that together stay within the size of one segment, of its indexes and its offsets.
 
-    A segment over the limits by itself is a group of its own. An empty segment joins whatever the
-    offsets say, so that empty ones do not pile up.
+    A segment over the limits by itself is a group of its own. An empty segment joins regardless of
+    its offsets, so that empty ones do not pile up.
     """
     groups: list[list[SourceSegment]] = []
     for segment in segments:
