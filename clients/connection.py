@@ -1,4 +1,4 @@
-"""One connection to a broker: the native dialect over an asyncio transport."""
+"""One connection to a broker over an asyncio transport."""
 
 import asyncio
 import copy
@@ -10,19 +10,19 @@ from seglog.clients.errors import (
     BrokerConnectionError,
     BrokerUnreachableError,
     ClientError,
-    ConfigurationError,
-    ConnectionLostError,
     RequestTimeoutError,
-    broker_error,
 )
 from seglog.clients.quiet_sockets import keep_alive
-from seglog.protocol.errors import ProtocolError
-from seglog.protocol.native import (
-    FrameAssembler,
-    NativeClient,
-    RequestRefusedError,
-    ServerHello,
+from seglog.clients.session.exchange import (
+    CLOSED_BY_BROKER,
+    Exchange,
+    answer_or_error,
+    damaged,
+    not_answered,
+    not_sent,
 )
+from seglog.clients.session.reaching import hosts_of, share_s
+from seglog.protocol.errors import ProtocolError
 
 RECEIVE_BYTES: Final = 65_536
 """How much is received at once; a larger answer gets a buffer of its own."""
@@ -38,20 +38,15 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def __init__(self, address: Address, client_id: str) -> None:
         self.address = address
-        self._client = NativeClient(client_id)
-        self._assembler = FrameAssembler(self._client.frame_size, RECEIVE_BYTES)
+        self._exchange = Exchange(address, client_id, receive_bytes=RECEIVE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         # An answer is a value even where it is an error: an exception in a future that nobody
         # comes to see, because the task that asked was cancelled, would be reported as lost.
         self._waiters: dict[int, asyncio.Future[Any]] = {}
-        self._hello: asyncio.Future[ServerHello | BrokerConnectionError] = (
-            self._loop.create_future()
-        )
+        self._ready: asyncio.Future[BrokerConnectionError | None] = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
-        self._closed = asyncio.Event()
-        self._close_reason = ""
 
     @classmethod
     async def open(cls, address: Address, config: ClientConfig) -> "BrokerConnection":
@@ -64,7 +59,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(config.connect_timeout_ms / 1000) as limit:
                 connection = await cls._connect(address, config.client_id, limit.when())
-                answer = await connection._hello
+                answer = await connection._ready
         except TimeoutError as error:
             step = "connect" if connection is None else "handshake"
             raise BrokerUnreachableError(
@@ -97,11 +92,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
         assert deadline_s is not None
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        hosts = [*dict.fromkeys(str(place[0]) for *_, place in found)]
+        hosts = hosts_of(address.host, found)
         for left, host in zip(range(len(hosts), 0, -1), hosts, strict=True):
             now_s = loop.time()
             try:
-                async with asyncio.timeout_at(now_s + (deadline_s - now_s) / left):
+                async with asyncio.timeout_at(now_s + share_s(now_s, deadline_s, left)):
                     _, connection = await loop.create_connection(
                         lambda: cls(address, client_id), host, address.port
                     )
@@ -109,12 +104,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
             except OSError:  # also a timeout
                 if left == 1:
                     raise
-        raise OSError(f"nothing is known about {address.host}")
+        raise AssertionError("no address was tried")
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
-        return self._closed.is_set()
+        return self._exchange.is_closed
 
     @property
     def in_flight(self) -> int:
@@ -138,10 +133,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 async with asyncio.timeout_at(deadline_s):
                     await self._writable.wait()
             except TimeoutError as error:
-                raise self.time_is_up(
-                    f"{type(request).__name__} not sent within {timeout_s:.3g} s"
-                ) from error
-        self._check_open()
+                raise self.time_is_up(not_sent(type(request).__name__, timeout_s)) from error
         correlation_id = self._write(request)
         waiter = self._waiters[correlation_id] = self._loop.create_future()
         return PendingAnswer(self, request, correlation_id, waiter, timeout_s, deadline_s)
@@ -165,40 +157,28 @@ class BrokerConnection(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await self._writable.wait()
-                self._check_open()
                 self._write(request)
                 await self._writable.wait()
-                self._check_open()
         except TimeoutError as error:
-            reason = f"{type(request).__name__} not sent within {timeout_s:.3g} s"
-            raise self.time_is_up(reason) from error
+            raise self.time_is_up(not_sent(type(request).__name__, timeout_s)) from error
+        if self.is_closed:
+            raise self._exchange.lost()
 
     def _write(self, request: Any) -> int:
         assert self._transport is not None
-        try:
-            correlation_id, parts = self._client.encode_request(request)
-        except UnicodeEncodeError as error:
-            # Half of a surrogate pair, as Python makes it of file names that are no UTF-8.
-            raise ConfigurationError(f"{error.object!r} is no text that can be sent") from error
-        # A client's parts are bytes in memory; only a broker sends what lies in files.
-        self._transport.writelines(cast("list[bytes]", parts))
+        correlation_id, parts = self._exchange.encode(request)
+        self._transport.writelines(parts)
         return correlation_id
-
-    def _check_open(self) -> None:
-        if self.is_closed:
-            raise ConnectionLostError(*self.address, self._close_reason)
 
     def close(self, reason: str) -> None:
         """Close at once; who waits for an answer gets ``ConnectionLostError`` with the reason."""
-        if self.is_closed:
+        if not self._exchange.close(reason):
             return
-        self._close_reason = reason
-        self._closed.set()
         self._writable.set()
         if self._transport is not None:
             self._transport.abort()
-        error = ConnectionLostError(*self.address, reason)
-        for waiter in [self._hello, *self._waiters.values()]:
+        error = self._exchange.lost()
+        for waiter in [self._ready, *self._waiters.values()]:
             self._answer(waiter, error)
 
     @staticmethod
@@ -213,32 +193,31 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         keep_alive(transport.get_extra_info("socket"))
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
-        self._transport.write(self._client.hello())
+        self._transport.write(self._exchange.opening())
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop passes it
         """Where the loop puts what it received."""
-        return self._assembler.get_buffer()
+        return self._exchange.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decode the frames that are whole now and wake those who wait for them."""
+        waiters = self._waiters
         try:
-            self._assembler.advance(nbytes)
-            while (frame := self._assembler.next_frame()) is not None:
-                message = self._client.decode(*frame)
-                if isinstance(message, ServerHello):
-                    self._answer(self._hello, message)
-                else:
-                    self._answer(self._waiters.get(message.correlation_id), message.response)
+            for correlation_id, answer in self._exchange.received(nbytes):
+                self._answer(waiters.get(correlation_id), answer)
         except ProtocolError as error:
-            self.close(f"not a seglog broker, or a damaged answer: {error}")
+            self.close(damaged(error))
+            return
+        if self._exchange.is_ready:
+            self._answer(self._ready, None)
 
     def eof_received(self) -> None:
         """The broker closed its side."""
-        self.close("closed by the broker")
+        self.close(CLOSED_BY_BROKER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is gone."""
-        self.close(f"connection lost: {exc}" if exc else "closed by the broker")
+        self.close(f"connection lost: {exc}" if exc else CLOSED_BY_BROKER)
 
     def pause_writing(self) -> None:
         """The socket is full."""
@@ -290,12 +269,10 @@ class PendingAnswer:
             async with asyncio.timeout_at(self._deadline_s):
                 answer = await self._waiter
         except TimeoutError as error:
-            reason = f"no answer to {self._request} within {self._timeout_s:.3g} s"
+            reason = not_answered(self._request, self._timeout_s)
             raise self._connection.time_is_up(reason) from error
         finally:
             self._connection.forget(self._correlation_id)
-        if isinstance(answer, RequestRefusedError):
-            raise broker_error(answer.code, answer.message, self._request)
         if isinstance(answer, ClientError):
             raise copy.copy(answer)  # All that were waiting get it; each has its own traceback.
-        return answer
+        return answer_or_error(answer, self._request)

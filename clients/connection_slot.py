@@ -7,7 +7,7 @@ from typing import Final
 from seglog.clients.config import Address, ClientConfig
 from seglog.clients.connection import BrokerConnection
 from seglog.clients.errors import BrokerUnreachableError, ClientClosedError
-from seglog.clients.retry import Backoff
+from seglog.clients.session.retrying import Backoff
 from seglog.clients.tasks import TaskSet
 
 SHORTEST_PAUSE_S: Final = 0.5

@@ -87,7 +87,7 @@ class CoordinatorClient:
         found: Coordinator = response.coordinators[0]
         if found.error is not ErrorCode.NONE:
             raise self.error(found.error, found.error_message)
-        self._cluster.add_broker(found.node_id, found.host, found.port)
+        self._cluster.metadata.add_broker(found.node_id, found.host, found.port)
         return found.node_id
 
     def error(self, code: ErrorCode, message: str | None = None) -> BrokerError:

@@ -18,6 +18,7 @@ from seglog.clients.errors import (
     broker_error,
 )
 from seglog.clients.models import OffsetAndMetadata, OffsetAndTimestamp
+from seglog.clients.session.retrying import Patience
 from seglog.protocol.api import (
     FetchPartition,
     FetchRequest,
@@ -119,18 +120,16 @@ class OffsetFinder:
         wanted = {partition: wire_timestamp(spec) for partition, spec in questions.items()}
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        attempt = 0
+        patience = Patience(self._cluster.backoff.delay_s, timeout_s, loop.time())
         while wanted:
-            attempt += 1
-            error = await self._ask(wanted, found, max(0.001, deadline_s - loop.time()))
+            error = await self._ask(wanted, found, patience.left_s(loop.time()))
             if not wanted:
                 break
             if error is None:
                 about = ", ".join(map(str, wanted))
                 raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, "no answer about them", about)
-            pause_s = self._cluster.backoff.delay_s(attempt)
-            if not error.retriable or loop.time() + pause_s >= deadline_s:
+            pause_s = patience.pause_s(loop.time())
+            if not error.retriable or pause_s is None:
                 raise error
             if isinstance(error, BrokerError) and error.code.refreshes_metadata:
                 self._cluster.refresh_soon()

@@ -14,6 +14,8 @@ from seglog.clients.errors import (
     broker_error,
 )
 from seglog.clients.models import OffsetAndMetadata
+from seglog.clients.retry import answered_in_time
+from seglog.clients.session.retrying import Patience
 from seglog.protocol.api import (
     OffsetCommitPartition,
     OffsetCommitRequest,
@@ -91,21 +93,19 @@ class OffsetCommits:
         pending = dict(offsets)
         refused: dict[TopicPartition, BrokerError] = {}
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        attempt = 0
+        patience = Patience(self._coordinator.pause_s, timeout_s, loop.time())
         while pending:
-            attempt += 1
             standing = self._member.standing()
             try:
-                await self._try(standing, pending, refused, max(0.001, deadline_s - loop.time()))
+                await self._try(standing, pending, refused, patience.left_s(loop.time()))
                 continue
             except ClientError as error:
                 failure = error
             is_passing = failure.retriable
             if isinstance(failure, BrokerError):
                 is_passing |= self._member.is_passing(standing, failure.code)
-            pause_s = self._coordinator.pause_s(attempt)
-            if not is_passing or loop.time() + pause_s >= deadline_s:
+            pause_s = patience.pause_s(loop.time())
+            if not is_passing or pause_s is None:
                 raise self._explained(failure)
             await asyncio.sleep(pause_s)
         if refused:
@@ -180,19 +180,11 @@ class OffsetCommits:
         request = OffsetFetchRequest(
             [OffsetFetchGroup(self._coordinator.key, asked)], require_stable=require_stable
         )
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                response = await self._coordinator.retry(request, deadline_s - loop.time())
-                return self._read(response)
-            except ClientError as error:
-                pause_s = self._coordinator.pause_s(attempt)
-                if not error.retriable or loop.time() + pause_s >= deadline_s:
-                    raise
-            await asyncio.sleep(pause_s)
+
+        async def ask(left_s: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
+            return self._read(await self._coordinator.retry(request, left_s))
+
+        return await answered_in_time(ask, timeout_s, self._coordinator.pause_s)
 
     def _read(
         self, response: OffsetFetchResponse

@@ -346,7 +346,7 @@ class AsyncProducer(TransactionalSteps):
             raise ConfigurationError(f"topic {topic!r}: expected a string")
         if partition is not None and type(partition) is not int:
             raise ConfigurationError(f"partition {partition!r}: expected an integer, or None")
-        known = self.cluster.topics.get(topic)
+        known = self.cluster.metadata.topics.get(topic)
         if known is None or (partition is not None and partition >= known.partition_count):
             return None
         return Target(topic, known.partition_count, partition)

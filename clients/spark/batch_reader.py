@@ -59,7 +59,7 @@ class SeglogBatchReader(DataSourceReader):
                     f"{partition}: endingOffsets {end} is before startingOffsets {begin}"
                 )
             topic = topics[partition.topic]
-            leader = topic.leaders.get(partition.partition)
+            leader = planner.cluster.metadata.leader_address(partition)
             ranges.append(OffsetRange(partition, begin, end, topic.topic_id, leader))
         return make_splits(self.restrict(ranges, planner), self.options)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from seglog.clients.errors import ClientError, UnknownTopicOrPartitionError
-from seglog.clients.spark.cluster import Topic
+from seglog.clients.session.metadata import KnownTopic
+from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.offset_maps import Offsets, describe
 from seglog.clients.spark.planning import LOG, Planner
-from seglog.clients.spark.retrying import Patience
 from seglog.protocol.types import TopicPartition
 
 _IN_VAIN_MIN: Final = 10
@@ -26,7 +26,7 @@ class Heads:
         ends: of the partitions that are read.
     """
 
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, KnownTopic]
     ends: Offsets
 
     @property
@@ -75,7 +75,7 @@ def settled_heads(planner: Planner, written: Offsets, ids: Mapping[str, str]) ->
         UnknownTopicOrPartitionError: something that is named does not exist and was not read.
         ClientError: no broker answers in that time.
     """
-    patience = Patience(planner.options.connection)
+    waiter = Waiter(planner.options.connection)
     has_told = False
     while True:
         heads: Heads | None = None
@@ -91,7 +91,7 @@ def settled_heads(planner: Planner, written: Offsets, ids: Mapping[str, str]) ->
         if not has_told:
             LOG.warning("%s; asking again, since that may pass", doubt)
             has_told = True
-        if not patience.pause():
+        if not waiter.pause():
             if heads is None:
                 raise UnknownTopicOrPartitionError(doubt)
             return heads
@@ -99,7 +99,7 @@ def settled_heads(planner: Planner, written: Offsets, ids: Mapping[str, str]) ->
 
 def _subscribed(
     planner: Planner, written: Offsets
-) -> tuple[dict[str, Topic], list[TopicPartition]]:
+) -> tuple[dict[str, KnownTopic], list[TopicPartition]]:
     """Topics and partitions that are subscribed to and exist; what was read before may be gone."""
     topics, partitions = {each.topic for each in written}, set(written)
     if not planner.options.fail_on_data_loss:
@@ -116,7 +116,7 @@ class Planned(NamedTuple):
 
     start: dict[str, Any]
     end: dict[str, Any]
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, KnownTopic]
     earliest: Offsets
 
 

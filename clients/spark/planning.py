@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Final
 
 from seglog.clients.errors import ClientError, ConfigurationError, UnknownTopicOrPartitionError
-from seglog.clients.spark.cluster import Cluster, Topic
+from seglog.clients.session.metadata import KnownTopic
+from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.offset_maps import Offsets, describe
 from seglog.clients.spark.source_options import Bound, SourceOptions
 from seglog.protocol.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -39,7 +40,7 @@ class Planner:
         self.options = options
         self.cluster = Cluster(options.servers, options.connection)
 
-    def topics(self, *, may_miss: Collection[str] = ()) -> dict[str, Topic]:
+    def topics(self, *, may_miss: Collection[str] = ()) -> dict[str, KnownTopic]:
         """The topics that are subscribed to and exist now.
 
         Args:
@@ -55,7 +56,7 @@ class Planner:
             return {name: topic for name, topic in found.items() if self._matches(topic)}
         names = subscription.topics or {each.topic for each in subscription.partitions}
 
-        def ask() -> dict[str, Topic]:
+        def ask() -> dict[str, KnownTopic]:
             found = self.cluster.topics(names)
             missing = set(names) - set(found) - set(may_miss)
             if missing:
@@ -64,7 +65,7 @@ class Planner:
 
         return self.cluster.retry(ask)
 
-    def _matches(self, topic: Topic) -> bool:
+    def _matches(self, topic: KnownTopic) -> bool:
         pattern = self.options.subscription.pattern
         return (
             not topic.is_internal
@@ -80,7 +81,7 @@ class Planner:
         return partition.topic in subscription.topics or partition in subscription.partitions
 
     def partitions(
-        self, topics: Mapping[str, Topic], *, may_miss: Collection[TopicPartition] = ()
+        self, topics: Mapping[str, KnownTopic], *, may_miss: Collection[TopicPartition] = ()
     ) -> list[TopicPartition]:
         """The partitions of these topics that are subscribed to, in order.
 

@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 
 from seglog.clients.config import Address
 from seglog.clients.errors import ClientError, broker_error
+from seglog.clients.sockets.connection import SocketConnection
+from seglog.clients.sockets.pool import POOL
+from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.cluster import Cluster
-from seglog.clients.spark.connection import POOL, BlockingConnection
 from seglog.clients.spark.offset_maps import describe
 from seglog.clients.spark.planning import LOG
-from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.sink_encoding import EncodedBatch
 from seglog.clients.spark.sink_numbering import NUMBERINGS, Numbering
 from seglog.clients.spark.sink_options import SinkOptions
@@ -25,7 +26,7 @@ _BEHIND_A_GAP: Final = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 class _Flight(NamedTuple):
     """A request under way."""
 
-    connection: BlockingConnection
+    connection: SocketConnection
     correlation_id: int
     batches: list[EncodedBatch]
 
@@ -47,7 +48,7 @@ class ProducePipeline:
         self._cluster = cluster
         self._options = options
         self._timeout_s = options.connection.request_timeout_ms / 1000
-        self._connections: dict[Address, BlockingConnection] = {}
+        self._connections: dict[Address, SocketConnection] = {}
         self._flights: deque[_Flight] = deque()
         self._numbering: Numbering | None = None
         self._with_gaps: set[TopicPartition] = set()
@@ -94,7 +95,7 @@ class ProducePipeline:
         connections, self._connections = self._connections, {}
         self._flights.clear()
         for connection in connections.values():
-            POOL.release(connection, self._options.connection.client_id)
+            POOL.release(connection, self._options.connection)
 
     def _launch(self, wave: Sequence[EncodedBatch]) -> list[EncodedBatch]:
         """Send requests, one to each leader; returns what could not be sent."""
@@ -171,7 +172,7 @@ class ProducePipeline:
         many partitions it concerns. Gives up when no batch has been acknowledged for the time of
         the options.
         """
-        patience = Patience(self._options.connection)
+        waiter = Waiter(self._options.connection)
         doubt = "" if self._numbering is not None else ", rows may come twice"
         LOG.warning("%d batches were not acknowledged and are sent again%s", len(batches), doubt)
         waiting: dict[TopicPartition, deque[EncodedBatch]] = {}
@@ -180,7 +181,7 @@ class ProducePipeline:
         has_failed = True
         while waiting:
             if has_failed:
-                if not patience.pause():
+                if not waiter.pause():
                     raise self._gave_up(waiting)
                 for partition in waiting:
                     self._cluster.forget(partition.topic)
@@ -190,7 +191,7 @@ class ProducePipeline:
             failed = {batch.partition for batch in (*self._launch(wave), *self._land_all())}
             for batch in wave:
                 if batch.partition not in failed:
-                    patience.got_on()
+                    waiter.got_on()
                     waiting[batch.partition].popleft()
             waiting = {partition: queue for partition, queue in waiting.items() if queue}
             has_failed = bool(failed)
@@ -203,7 +204,7 @@ class ProducePipeline:
             "longer"
         )
 
-    def _connect(self, leader: Address) -> BlockingConnection:
+    def _connect(self, leader: Address) -> SocketConnection:
         connection = self._connections.get(leader)
         if connection is None or connection.is_closed:
             connection = self._cluster.connect(leader)

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 from seglog.clients.config import Address
 from seglog.clients.consumer.aborted import AbortedFilter
 from seglog.clients.errors import BrokerError, ClientError, CorruptRecordError, broker_error
+from seglog.clients.sockets.connection import SocketConnection
+from seglog.clients.sockets.pool import POOL
+from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.cluster import Cluster
-from seglog.clients.spark.connection import POOL, BlockingConnection
 from seglog.clients.spark.planning import LOG, report_loss
-from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import OffsetRange
 from seglog.protocol.api import FetchPartition, FetchPartitionResult, FetchRequest, FetchResponse
@@ -73,7 +74,7 @@ class RangeFetcher:
         self._options = options
         self._cluster = Cluster(options.servers, options.connection)
         self._timeout_s = options.connection.request_timeout_ms / 1000
-        self._connection: BlockingConnection | None = None
+        self._connection: SocketConnection | None = None
         self._stopped = threading.Event()
         self._bytes_per_offset = float(_FIRST_GUESS_BYTES)
 
@@ -82,7 +83,7 @@ class RangeFetcher:
         self._stopped.set()
         connection = self._connection
         if connection is not None:
-            connection.close()
+            connection.close("the reading has ended")
 
     def run(self, ranges: tuple[OffsetRange, ...]) -> Generator[FetchedRecords]:
         """Yield what is in the ranges; parts of several take turns, each in order.
@@ -92,7 +93,7 @@ class RangeFetcher:
             CorruptRecordError: a batch fails its checksum or makes no sense.
             ClientError: a broker refused, or was away for too long.
         """
-        patience = Patience(self._options.connection, self._stopped)
+        waiter = Waiter(self._options.connection, self._stopped)
         readings = [_Reading(each) for each in ranges]
         try:
             while readings and not self._stopped.is_set():
@@ -102,8 +103,8 @@ class RangeFetcher:
                     yield from self._take(reading, result)
                     has_got_on |= reading.position > before
                 if has_got_on:
-                    patience.got_on()
-                elif not patience.pause():
+                    waiter.got_on()
+                elif not waiter.pause():
                     self._give_up(readings)
                 readings = [each for each in readings if not each.is_over]
         finally:
@@ -194,9 +195,9 @@ class RangeFetcher:
         if connection is None:
             return
         if broken:
-            connection.close()
+            connection.close("broken")
         else:
-            POOL.release(connection, self._options.connection.client_id)
+            POOL.release(connection, self._options.connection)
 
     # What an answer says about one range.
 

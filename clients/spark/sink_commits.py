@@ -55,7 +55,7 @@ def write_commit(cluster: Cluster, application: str, finished: FinishedBatch) ->
     records = build_batch([(now_ms, application.encode(), finished.encode(), ())])
     request = ProduceRequest(
         int(Acks.ALL),
-        cluster.options.request_timeout_ms,
+        cluster.config.request_timeout_ms,
         [ProducePartition(*_COMMITS, memoryview(records))],
     )
 

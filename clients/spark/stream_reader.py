@@ -19,14 +19,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from seglog.clients.session.metadata import KnownTopic
+from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.batch_begins import find_begin
-from seglog.clients.spark.cluster import Topic
 from seglog.clients.spark.heads import Heads, IdleWait, Planned, settled_heads
 from seglog.clients.spark.offset_maps import FIRST, IDS, INIT, Offsets, describe, from_json, to_json
 from seglog.clients.spark.planning import LOG, Planner, report_loss
 from seglog.clients.spark.range_reader import read_splits
 from seglog.clients.spark.rate_limits import limited_ends, offsets_for_bytes
-from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.source_options import SourceOptions
 from seglog.clients.spark.splits import OffsetRange, RangeSplit, make_splits
 from seglog.protocol.types import TopicPartition
@@ -204,17 +204,19 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     begin.offset,
                     ends[partition],
                     topic.topic_id,
-                    topic.leaders.get(partition.partition),
+                    self.planner.cluster.metadata.leader_address(partition),
                 )
             )
         return make_splits(ranges, self.options)
 
-    def _ask_again(self, ends: Offsets, ids: Mapping[str, str]) -> tuple[dict[str, Topic], Offsets]:
+    def _ask_again(
+        self, ends: Offsets, ids: Mapping[str, str]
+    ) -> tuple[dict[str, KnownTopic], Offsets]:
         """Topics and first offsets for a batch that was decided on by another run, or earlier.
 
         What is not there is asked for again for the time for retries.
         """
-        patience = Patience(self.options.connection)
+        waiter = Waiter(self.options.connection)
         while True:
             topics = self.planner.cluster.topics({partition.topic for partition in ends})
             existing = {
@@ -224,7 +226,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if ids.get(name) in {None, topic.topic_id.hex()}
             }
             gone = set(ends) - existing
-            if not gone or not patience.pause():
+            if not gone or not waiter.pause():
                 break
         self._report_gone(gone)
         return topics, self.planner.earliest(sorted(existing & set(ends)))

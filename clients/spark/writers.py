@@ -96,7 +96,7 @@ class RowWriter:
                     if held.get(name) == topics[name]:
                         continue
                     stored += rows.num_rows
-                    self._send(name, rows, len(topic.leaders), turn, now_ms, pipeline)
+                    self._send(name, rows, topic.partition_count, turn, now_ms, pipeline)
             pipeline.finish()
         finally:
             pipeline.close()

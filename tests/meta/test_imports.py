@@ -21,7 +21,7 @@ CONNECTING = {
     "connect_accepted_socket",
 }
 LOCKS = {"Lock", "RLock", "get_ident"}
-MAY_CONNECT = ("broker/listeners/", "clients/connection.py", "clients/spark/connection.py")
+MAY_CONNECT = ("broker/listeners/", "clients/connection.py", "clients/sockets/")
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from seglog.clients.config import parse_addresses
-from seglog.clients.spark import cluster as cluster_module
+from seglog.clients.session import reaching
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection_options import ConnectionOptions
 from seglog.clients.spark.planning import DataLossError
@@ -128,7 +128,7 @@ def test_an_address_that_hangs_is_waited_for_once_by_a_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P7: each task and each commit waited for the first of two addresses."""
-    monkeypatch.setattr(cluster_module, "_FIRST_CONNECT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(reaching, "FIRST_ROUND_S", 0.05)
     with socket.socket() as hung, running_fake_broker() as broker:
         hung.bind(("127.0.0.1", 0))
         hung.listen(50)

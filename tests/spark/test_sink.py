@@ -11,10 +11,10 @@ import pytest
 
 from seglog.clients import Admin, ConfigurationError
 from seglog.clients.config import parse_addresses
+from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.cluster import Cluster
 from seglog.clients.spark.connection_options import ConnectionOptions
 from seglog.clients.spark.finished_batches import FinishedBatch, Tally
-from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.sink_commits import (
     COMMITS_TOPIC,
     CommitsReader,
@@ -355,14 +355,14 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """C050 for the sink: what was stored is not answered, and sent again; two tasks of a worker."""
-    pause = Patience.pause
+    pause = Waiter.pause
     pauses = 0
     with CuttingProxy() as proxy, running_broker(configs=advertised(proxy)) as own:
         proxy.target = int(own.address.rsplit(":", 1)[1])
         with Admin(own.address) as admin:
             admin.create_topic("t")
 
-        def pause_and_answer(patience: Patience) -> bool:
+        def pause_and_answer(patience: Waiter) -> bool:
             nonlocal pauses
             pauses += 1
             proxy.swallows_answers = False
@@ -374,7 +374,7 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
                 values = [b"%d" % number for number in range(start, start + 100)]
                 yield pa.record_batch({"value": pa.array(values, pa.binary())})
 
-        monkeypatch.setattr(Patience, "pause", pause_and_answer)
+        monkeypatch.setattr(Waiter, "pause", pause_and_answer)
         given = {"bootstrap.servers": f"127.0.0.1:{proxy.port}", "topic": "t"}
         given |= {"batchBytes": "300", "retryBackoff": "20ms", "requestTimeout": "300ms"}
         writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))

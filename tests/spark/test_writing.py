@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from seglog.clients import ClientError
+from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.connection_options import ConnectionOptions
-from seglog.clients.spark.retrying import Patience
 from seglog.clients.spark.sink_options import SinkColumns, read_sink_options
 from seglog.clients.spark.writers import RowWriter
 from seglog.protocol import api
@@ -49,8 +49,8 @@ EXPECTED = [[first * PARTITIONS + each for first in range(10)] for each in range
 def test_one_cut_connection_costs_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """P3: it cost a pause and a request for each partition."""
     pauses: list[int] = []
-    pause = Patience.pause
-    monkeypatch.setattr(Patience, "pause", lambda self: pauses.append(1) or pause(self))
+    pause = Waiter.pause
+    monkeypatch.setattr(Waiter, "pause", lambda self: pauses.append(1) or pause(self))
 
     with running_fake_broker() as broker:
         broker.create("topic", PARTITIONS)
@@ -103,17 +103,17 @@ def test_a_write_that_gets_nowhere_ends_and_says_why() -> None:
 
 def test_time_for_retries_begins_anew_with_progress() -> None:
     now_s = [0.0]
-    patience = Patience(
+    waiter = Waiter(
         ConnectionOptions(retry_timeout_ms=1000, retry_backoff_ms=1), clock=lambda: now_s[0]
     )
     now_s[0] = 0.9
-    assert patience.pause()
-    patience.got_on()
+    assert waiter.pause()
+    waiter.got_on()
     now_s[0] = 1.8
-    assert patience.pause()
-    patience.no_longer_than(0.1)
+    assert waiter.pause()
+    waiter.no_longer_than(0.1)
     now_s[0] = 1.95
-    assert not patience.pause()
+    assert not waiter.pause()
 
 
 def test_topics_are_created_where_a_producer_would() -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from seglog.clients.retry import Backoff, LimitedLogger
+from seglog.clients.session.retrying import Backoff, LimitedLogger, Patience
 
 
 def test_pauses_double_up_to_their_maximum():
@@ -33,3 +33,35 @@ def test_a_trouble_is_logged_now_and_then_with_what_was_left_out(caplog):
         "attempt 5 (4 more like this)",
         "attempt 10 (4 more like this)",
     ]
+
+
+def patience(timeout_s=10.0):
+    return Patience(lambda attempt: float(attempt), timeout_s, 100.0)
+
+
+def test_attempts_end_where_the_next_pause_would_reach_the_deadline():
+    made = patience()
+    assert [made.pause_s(now) for now in (100.0, 101.0, 103.0)] == [1.0, 2.0, 3.0]
+    assert made.left_s(106.0) == 4.0
+    assert made.pause_s(106.0) is None
+
+
+def test_progress_gives_the_whole_time_and_short_pauses_again():
+    made = patience()
+    made.pause_s(100.0)
+    assert made.pause_s(101.0) == 2.0
+    made.got_on(108.0)
+    assert made.pause_s(108.0) == 1.0
+    assert made.left_s(108.0) == 10.0
+
+
+def test_what_passes_soon_or_never_is_given_up_earlier():
+    made = patience()
+    made.no_longer_than(2.0, 100.0)
+    made.no_longer_than(5.0, 101.0)
+    assert made.pause_s(100.5) == 1.0
+    assert made.pause_s(101.5) is None
+
+
+def test_an_attempt_gets_some_time_even_at_the_end():
+    assert patience().left_s(1000.0) > 0
