@@ -26,7 +26,7 @@ def when_acknowledged(
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
     unfinished = len(waiting)
-    timer: asyncio.TimerHandle | None = None
+    timeout_ms = request.timeout_ms
 
     def one_done(result: ProducePartitionResult, done: "asyncio.Future[None]") -> None:
         nonlocal unfinished
@@ -37,21 +37,21 @@ def when_acknowledged(
             _take_back(result, *describe_error(error))
         unfinished -= 1
         if unfinished == 0:
-            if timer is not None:
-                timer.cancel()
             answer.set_result(response)
 
     def too_late() -> None:
         if answer.done():
             return
-        message = f"written, but not acknowledged within {request.timeout_ms} ms"
+        message = f"written, but not acknowledged within {timeout_ms} ms"
         for result, acknowledged in waiting:
             if not acknowledged.done():
                 _take_back(result, ErrorCode.REQUEST_TIMED_OUT, message)
         answer.set_result(response)
 
     if request.acks == Acks.ALL:
-        timer = loop.call_later(max(0, request.timeout_ms) / 1000, too_late)
+        timer = loop.call_later(max(0, timeout_ms) / 1000, too_late)
+        # A client that hangs up cancels the answer: the timer would keep all of it until its time.
+        answer.add_done_callback(lambda _answer: timer.cancel())
     for result, acknowledged in waiting:
         acknowledged.add_done_callback(partial(one_done, result))
     return answer

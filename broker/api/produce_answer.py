@@ -111,6 +111,10 @@ class ProduceAnswer:
         """The response, or its future if it promises what is not true yet: that is counted."""
         if not self._waiting:
             return self._response
+        for entry in self.request.partitions:
+            # They are written, or refused: what waits from here on must not keep the buffer that
+            # they were received into, for as long as the client likes.
+            entry.records = None
         answer = when_acknowledged(self._response, self._waiting, self.request)
         self._services.counters.waiting_produces += 1
         answer.add_done_callback(self._waits_no_more)
