@@ -125,6 +125,12 @@ class NetworkSettings:
         "Kafka has no such key.",
         low=4096,
     )
+    connection_turn_ms: int = integer(
+        2,
+        "Time that the requests of one connection are worked on before the other connections have "
+        "their turn. Kafka has no such key.",
+        low=1,
+    )
     background_threads: int = integer(10, "Threads for blocking work.", low=1, dynamic=True)
     request_timeout_ms: int = integer(
         30_000, "How long an answer is waited for where a request names no time.", low=1

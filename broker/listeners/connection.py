@@ -7,6 +7,9 @@ it runs on the event-loop thread.
 A request whose answer is not ready is ``Pending``. Meanwhile the connection reads further requests,
 until there are too many of them, too much output waits for a slow reader, or a request holds the
 input. Then it receives nothing more, and the client's own socket fills up.
+
+Connections take turns. After some milliseconds, or some bytes of answers, the remaining requests of
+one connection wait until all others have had their turn.
 """
 
 import logging
@@ -73,6 +76,7 @@ class Connection:
         self._is_reading = False
         self._is_writing = False
         self._flush_is_due = False
+        self._turn_ends_ns = 0
 
     def start(self) -> None:
         """Begin to receive."""
@@ -193,7 +197,8 @@ class Connection:
     def _work(self) -> None:
         """Work on the complete frames in the buffer, and send their answers."""
         self.last_active = self._loop.time()
-        turn_end = self._output.sent_bytes + BYTES_PER_TURN
+        sent_bytes_max = self._output.sent_bytes + BYTES_PER_TURN
+        self._turn_ends_ns = _now_ns() + self._services.settings.turn_ns
         while True:
             frames_are_left = self._read_frames_safely()
             if self._state is _State.CLOSED:
@@ -208,7 +213,7 @@ class Connection:
             if self._must_pause():
                 self._pause_with_frames()
                 return
-            if self._output.sent_bytes >= turn_end:
+            if self._output.sent_bytes >= sent_bytes_max or _now_ns() >= self._turn_ends_ns:
                 self._pause_with_frames()
                 self._loop.call_soon(self._timed, self._continue_reading)
                 return
@@ -250,6 +255,10 @@ class Connection:
                 self._say(incoming)
             else:
                 pipeline.submit(incoming)
+            if _now_ns() >= self._turn_ends_ns:
+                # Thousands of small requests fit into one buffer, and whatever is answered at once
+                # counts for no other limit: without this the other connections wait for them all.
+                return True
         if self._state is not _State.CLOSED:
             received.settle(size)
         return False

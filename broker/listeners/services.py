@@ -34,6 +34,7 @@ class ConnectionSettings:
     max_in_flight: int
     output_limit_bytes: int
     max_idle_seconds: float | None
+    turn_ns: int
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "ConnectionSettings":
@@ -43,6 +44,7 @@ class ConnectionSettings:
             config.max_inflight_requests_per_connection,
             config.connection_output_buffer_bytes,
             idle_ms / 1000 if idle_ms >= 0 else None,
+            config.connection_turn_ms * 1_000_000,
         )
 
 

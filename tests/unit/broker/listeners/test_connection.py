@@ -569,3 +569,48 @@ async def test_stop_cuts_requests_off() -> None:
         client.close()
         assert await listener.wait_closed(5) == 0
         assert len(later.waiting) == 1
+
+
+async def test_connections_take_turns_of_a_few_milliseconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A3: hundreds of requests in one segment, each answered at once, do not hold the others up."""
+    now_ns = 0
+    order: list[str] = []
+
+    def work(request: Any, _context: Any) -> Any:
+        nonlocal now_ns
+        now_ns += 500_000
+        order.append(request.partitions[0].topic)
+        return produced(request)
+
+    async with running_listener(work, "connection.turn.ms=2") as (listener, _):
+        busy, other = await connect(listener.port), await connect(listener.port)
+        monkeypatch.setattr(connection_module, "_now_ns", lambda: now_ns)
+        await busy.request(*(produce_request(topic="busy") for _ in range(400)))
+        await other.request(produce_request(topic="other"))
+        await other.receive()
+        for _ in range(400):
+            assert await busy.receive() is not None
+        assert order.count("busy") == 400
+        # Four requests of half a millisecond are one turn; the other client then had its own.
+        assert order.index("other") <= 8
+        busy.close()
+        other.close()
+
+
+async def test_a_turn_is_at_least_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = 0
+
+    def work(request: Any, _context: Any) -> Any:
+        nonlocal now_ns
+        now_ns += 50_000_000
+        return produced(request)
+
+    async with running_listener(work) as (listener, _):
+        client = await connect(listener.port)
+        monkeypatch.setattr(connection_module, "_now_ns", lambda: now_ns)
+        await client.request(*(produce_request(70_000) for _ in range(5)))
+        for _ in range(5):
+            assert await client.receive() is not None
+        client.close()
