@@ -83,6 +83,6 @@ class DeleteRecordsOperation:
         if services.partitions.full_directories:
             # Whoever deletes records while the disk is full wants the room now.
             done = {result.topic for result in response.partitions if not result.error}
-            services.background.run_retention(only=done)
+            await services.background.run_retention(only=done)
             await services.background.make_room()
         return response

@@ -113,12 +113,17 @@ class RunRetentionOperation:
 
     def handle(
         self, request: RunRetentionRequest, _context: RequestContext
-    ) -> RunRetentionResponse:
+    ) -> Pending[RunRetentionResponse]:
         """Apply the retention rules to the named topics."""
+        return self._services.begin(self._run(request), holds_input=False)
+
+    async def _run(self, request: RunRetentionRequest) -> RunRetentionResponse:
         services = self._services
+        background = services.background
         try:
             only = None if request.topics is None else _known_topics(services, request.topics)
-            findings = services.background.run_retention(only=only, dry_run=request.dry_run)
+            apply = background.find_obsolete if request.dry_run else background.run_retention
+            findings = await apply(only=only)
         except SeglogError as error:
             code, message = describe_error(error)
             return RunRetentionResponse([], code, message)

@@ -61,6 +61,7 @@ class LogCleaner:
             which is named by its path.
         roll_if_overdue: seals the active segment of a log if it has passed
             ``max.compaction.lag.ms`` (CLN-16).
+        begin_retention: has what lies below the start of a log deleted (CLN-12).
         traffic: when there were requests, which passes give way to.
 
     Attributes:
@@ -76,6 +77,7 @@ class LogCleaner:
         *,
         run_in_directory: RunInDirectory,
         roll_if_overdue: Callable[[Log], None],
+        begin_retention: Callable[[Log], None],
         traffic: Traffic,
     ) -> None:
         self.counters = CleanerCounters()
@@ -111,6 +113,7 @@ class LogCleaner:
             self.counters,
             self._left_alone,
             self._checkpoints,
+            begin_retention,
         )
 
     @property

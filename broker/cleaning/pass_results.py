@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -30,7 +31,11 @@ _READING: Final = frozenset({"read", "open", "look at", "list"})
 
 
 class PassResults:
-    """Takes the end of passes: the checkpoint moves, or the log is left alone."""
+    """Takes the end of passes: the checkpoint moves, or the log is left alone.
+
+    Args:
+        begin_retention: has what lies below the start of a log deleted.
+    """
 
     def __init__(
         self,
@@ -39,12 +44,14 @@ class PassResults:
         counters: CleanerCounters,
         left_alone: LeftAlone,
         checkpoints: CheckpointSaves,
+        begin_retention: Callable[[Log], None],
     ) -> None:
         self._logs = logs
         self._clock = clock
         self._counters = counters
         self._left_alone = left_alone
         self._checkpoints = checkpoints
+        self._begin_retention = begin_retention
 
     def take(
         self, job: CleaningJob, seconds: float, running: "asyncio.Future[CleaningResult]"
@@ -118,9 +125,7 @@ class PassResults:
             self._left_alone.postpone(log, "the pass got no further")
         self._checkpoints.advance(log, result.end_offset, partial(self._note_storage_error, log))
         # Delete everything below the log start now, not in the retention task (CLN-12).
-        self._logs.housekeeping.run_retention(
-            self._clock.time_ms(), only={topic_partition.topic}, dry_run=False
-        )
+        self._begin_retention(log)
 
     def _failed(self, job: CleaningJob, error: SeglogError) -> None:
         log = job.log

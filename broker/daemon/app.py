@@ -293,6 +293,7 @@ class Broker:
             self._clock,
             run_in_directory=lambda path, job: workers.directories.changes(path).run(job),
             roll_if_overdue=services.background.roll_if_overdue,
+            begin_retention=services.background.begin_retention,
             traffic=self._traffic,
         )
         services.cleaner = cleaner

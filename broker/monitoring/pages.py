@@ -41,7 +41,7 @@ from seglog.broker.runtime.loop_lag import LoopLag
 from seglog.broker.runtime.loop_load import LoopLoad
 from seglog.broker.runtime.workers import WorkersStoppedError
 from seglog.broker.storage.load_progress import LoadProgress
-from seglog.broker.storage.log_housekeeping import LogHousekeeping
+from seglog.broker.storage.log_retention import LogRetention
 
 FamilySource = Callable[[], list[Family]]
 _OK: Final = "200 OK"
@@ -210,7 +210,7 @@ def _services_source(services: Services) -> FamilySource:
             *log_dir_families(_log_dirs(services)),
             *disk_families(),
             *dropped_line_families(),
-            *_deletion_families(services.logs.housekeeping),
+            *_deletion_families(services.logs.housekeeping.retention),
         ]
         if services.cleaner is not None:
             families += cleaner_families(
@@ -224,19 +224,19 @@ def _services_source(services: Services) -> FamilySource:
     return read
 
 
-def _deletion_families(housekeeping: LogHousekeeping) -> list[Family]:
+def _deletion_families(retention: LogRetention) -> list[Family]:
     segments = counter("seglog_segments_deleted", "Segments that retention deleted.", "reason")
     size = counter("seglog_segments_deleted_bytes", "Their size.", "reason")
-    for reason, count in housekeeping.deleted_segments.items():
+    for reason, count in retention.deleted_segments.items():
         segments.add(count, reason)
-        size.add(housekeeping.deleted_bytes[reason], reason)
+        size.add(retention.deleted_bytes[reason], reason)
     held = gauge(
         "seglog_retention_held",
         "1 where records ahead of the clock keep a partition from its rule of age.",
         "topic",
         "partition",
     )
-    for topic, partition in housekeeping.held_by_future:
+    for topic, partition in retention.held_by_future:
         held.add(1, topic, str(partition))
     return [segments, size, held]
 

@@ -67,13 +67,14 @@ class BackgroundWork:
     ) -> None:
         self._logs = logs
         self._housekeeping = logs.housekeeping
+        self._retention = logs.housekeeping.retention
         self._partitions = partitions
         self._directories = workers.directories
         self._deferred_reads = DeferredReads(workers.reads)
         self._clock = clock
         self._full: dict[LogDir, _Full] = {}
         self._busy: set[tuple[str, LogDir]] = set()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[object]] = set()
 
     def schedule(self, scheduler: Scheduler, config: BrokerConfig) -> None:
         """Hand every task to the scheduler, under Kafka's names and with Kafka's periods."""
@@ -110,15 +111,29 @@ class BackgroundWork:
 
     # ---- retention and deletion
 
-    def run_retention(
-        self, *, only: Collection[str] | None = None, dry_run: bool = False
-    ) -> list[RetentionFinding]:
-        """Apply the retention rules now; ``only`` names topics, None means all."""
-        findings = self._housekeeping.run_retention(
-            self._clock.time_ms(), only=only, dry_run=dry_run
-        )
-        if not dry_run:
-            self._segments_are_gone(findings)
+    async def run_retention(self, *, only: Collection[str] | None = None) -> list[RetentionFinding]:
+        """Apply the retention rules now; what is gone.
+
+        Args:
+            only: names topics, None means all.
+        """
+        findings: list[RetentionFinding] = []
+        steps = self._retention.steps(self._clock.time_ms(), findings, only=only, dry_run=False)
+        async for _ in in_turns(steps):
+            pass
+        await self._take_segments_away(findings)
+        return self._retention.gone(findings)
+
+    def begin_retention(self, log: Log) -> None:
+        """Apply the retention rules to the topic of a log, soon."""
+        self._keep(self.run_retention(only={log.topic_partition.topic}), RETENTION_TASK)
+
+    async def find_obsolete(self, *, only: Collection[str] | None = None) -> list[RetentionFinding]:
+        """What ``run_retention`` would delete now; changes nothing."""
+        findings: list[RetentionFinding] = []
+        steps = self._retention.steps(self._clock.time_ms(), findings, only=only, dry_run=True)
+        async for _ in in_turns(steps):
+            pass
         return findings
 
     async def retention(self) -> None:
@@ -127,18 +142,31 @@ class BackgroundWork:
         async for partition in in_turns(list(self._partitions.all())):
             if not partition.is_closed:
                 partition.roll_if_overdue(now_ms)
-        await self._run_retention_in_turns()
-        if deferred := self._housekeeping.take_deferred():
+        await self.run_retention()
+        if deferred := self._retention.take_deferred():
             await self._work_off(deferred)
-            await self._run_retention_in_turns()
+            await self.run_retention()
 
-    async def _run_retention_in_turns(self) -> None:
-        findings: list[RetentionFinding] = []
-        now_ms = self._clock.time_ms()
-        steps = self._housekeeping.retention_steps(now_ms, findings, only=None, dry_run=False)
-        async for _ in in_turns(steps):
-            pass
-        self._segments_are_gone(findings)
+    async def _take_segments_away(self, findings: Iterable[RetentionFinding]) -> None:
+        """Take away what retention has begun with, once the raised log starts are on disk."""
+        self._recount_waiters(findings)
+        running = [
+            self._begin(RETENTION_TASK, log_dir, self._take_away_in(log_dir))
+            for log_dir in self._retention.leaving()
+            if (RETENTION_TASK, log_dir) not in self._busy
+        ]
+        await self._directories.wait_patiently(running)
+
+    async def _take_away_in(self, log_dir: LogDir) -> None:
+        while logs := self._retention.leaving().get(log_dir):
+            errors = await self.store_log_starts({log: log.offsets.log_start for log in logs})
+            if errors:
+                logger.warning(
+                    "event=retention-postponed directory=%s error=%s", log_dir.path, errors[log_dir]
+                )
+                self._retention.keep(logs)
+            else:
+                self._retention.take_away(logs, self._clock.time_ms())
 
     async def _work_off(self, deferred: Iterable[DeferredReadError]) -> None:
         """Have indexes healed that retention has found damaged."""
@@ -159,7 +187,7 @@ class BackgroundWork:
     async def guard_disks(self) -> None:
         """The task: make room where a limit is set or a disk is full."""
         now_ms = self._clock.time_ms()
-        self._segments_are_gone(self._housekeeping.check_disk_guard(now_ms))
+        await self._take_segments_away(self._retention.check_disk_guard(now_ms))
         if self._partitions.full_directories:
             await self.make_room()
         given_up = [log_dir for log_dir in self._logs.log_dirs if log_dir.reserve.is_open]
@@ -234,7 +262,7 @@ class BackgroundWork:
                 error = failure
             self._housekeeping.deletion_done(deletion, error)
 
-    def _segments_are_gone(self, findings: Iterable[RetentionFinding]) -> None:
+    def _recount_waiters(self, findings: Iterable[RetentionFinding]) -> None:
         for topic, number in {finding.topic_partition for finding in findings}:
             partition = self._partitions.find(topic, number)
             if partition is not None:
@@ -310,19 +338,20 @@ class BackgroundWork:
         await self._directories.wait_patiently(running)
 
     def _begin(
-        self, purpose: str, log_dir: LogDir, work: Coroutine[None, None, None]
-    ) -> "asyncio.Task[None]":
+        self, purpose: str, log_dir: LogDir, work: Coroutine[None, None, object]
+    ) -> "asyncio.Task[object]":
         """Let work in a directory run to its end, however long that hangs."""
         key = purpose, log_dir
         self._busy.add(key)
-        task = asyncio.get_running_loop().create_task(work, name=purpose)
+        task = self._keep(work, purpose)
+        task.add_done_callback(lambda _task: self._busy.discard(key))
+        return task
+
+    def _keep(self, work: Coroutine[None, None, object], name: str) -> "asyncio.Task[object]":
+        """Run work that nobody may wait for; nothing else refers to it then."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
-
-        def ended(_task: "asyncio.Task[None]") -> None:
-            self._busy.discard(key)
-            self._running.discard(task)
-
-        task.add_done_callback(ended)
+        task.add_done_callback(self._running.discard)
         return task
 
     async def _run_all(self, jobs: Iterable[LogDirJob]) -> None:
@@ -335,8 +364,8 @@ class BackgroundWork:
         except StorageError as error:
             self._logs.failures.report(job.log_dir, error)
             return error
-        except WorkersStoppedError:
-            return None  # the stop writes all checkpoints
+        except WorkersStoppedError as error:
+            return StorageError(str(error))  # the stop writes all checkpoints, but later
         return None
 
 

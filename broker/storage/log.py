@@ -308,18 +308,15 @@ class Log:
                 now_ms,
             )
 
-    def delete_segments(self, doomed: Sequence[LogSegment], now_ms: int) -> list[LogSegment]:
-        """Take segments out of the log; their files are renamed ``.deleted`` at once (RET-12).
-
-        The log start rises first, so that no reader looks for what is going (RET-9). Slices in
-        flight stay readable.
+    def pass_over_segments(self, doomed: Sequence[LogSegment], now_ms: int) -> list[LogSegment]:
+        """Let the log begin behind segments that are to go, so that no reader looks for them.
 
         Args:
             doomed: the oldest segments, as `deletable_segments` gives them.
 
         Returns:
-            Those that are gone, of which somebody has to call ``delete_files`` later; not all of
-            them where a full disk leaves no room for a name.
+            Those that the log start is above of; not the active one where a full disk leaves no
+            room for the next one, none while the segments have to stand still (RET-9).
         """
         if not doomed or self._truncator.is_under_way or self._exchanges.is_under_way:
             return []
@@ -335,6 +332,22 @@ class Log:
         following = self.segments.higher(doomed[-1].base_offset)
         assert following is not None, doomed
         self._raise_log_start(following.base_offset)
+        return list(doomed)
+
+    def delete_segments(self, doomed: Sequence[LogSegment], now_ms: int) -> list[LogSegment]:
+        """Take segments out of the log; their files are renamed ``.deleted`` at once (RET-12).
+
+        Slices in flight stay readable. Of several that go in one turn a power cut may bring any
+        part back, so the log start behind them has to be on disk before (``log_retention``).
+
+        Args:
+            doomed: the oldest segments; see `pass_over_segments`.
+
+        Returns:
+            Those that are gone, of which somebody has to call ``delete_files`` later; not all of
+            them where a full disk leaves no room for a name.
+        """
+        doomed = self.pass_over_segments(doomed, now_ms)
         removed: list[LogSegment] = []
         for segment in doomed:
             try:
@@ -414,14 +427,6 @@ class Log:
             Whether everything below ``ticket.up_to`` is on disk now (FLUSH-3).
         """
         return self._flusher.finish(ticket)
-
-    def flush(self) -> None:
-        """Put everything on disk; blocks.
-
-        Raises:
-            StorageError: what is on disk is unknown.
-        """
-        self._flusher.flush(self.directory)
 
     # ---- life cycle
 

@@ -1,11 +1,10 @@
-"""What is done to all logs from time to time: retention, the disk guard, checkpoints, flushes.
+"""What is done to all logs from time to time: retention, removals, checkpoints.
 
 The owner of the logs calls these methods; what blocks comes back as jobs for a worker.
 """
 
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -13,15 +12,14 @@ from typing import Final
 from seglog.broker.storage.checkpoint_writer import CheckpointWriter
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.deletion_queue import Deletion, DeletionQueue
-from seglog.broker.storage.disk_guard import DirectoryUsage, excess_of, is_guarded
-from seglog.broker.storage.errors import DeferredReadError, StorageError
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import parent_directory
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.log_registry import LogRegistry
+from seglog.broker.storage.log_retention import LogRetention
 from seglog.broker.storage.removed_names import NameSync
-from seglog.broker.storage.retention_plan import RetentionFinding, RetentionPlan
 from seglog.broker.storage.segment import LogSegment
 from seglog.broker.storage.storage_failures import StorageFailures
 from seglog.config import BrokerConfig
@@ -41,9 +39,7 @@ class LogHousekeeping:
         free_bytes_of: free space of a directory's file system, by path.
 
     Attributes:
-        deleted_segments: how many segments have left their logs since the start, by the rule that
-            said so.
-        deleted_bytes: their size.
+        retention: takes old segments away, and guards the disks.
     """
 
     def __init__(
@@ -56,113 +52,27 @@ class LogHousekeeping:
         config: BrokerConfig,
         free_bytes_of: Callable[[str], int],
     ) -> None:
-        self.deleted_segments: Counter[str] = Counter()
-        self.deleted_bytes: Counter[str] = Counter()
-        self._held: set[TopicPartition] = set()
+        self.retention = LogRetention(
+            directories,
+            registry,
+            deletions,
+            failures,
+            config,
+            free_bytes_of,
+            self.schedule_deletion,
+        )
         self._file_system = file_system
         self._directories = directories
         self._registry = registry
         self._deletions = deletions
-        self._config = config
         self._free_bytes_of = free_bytes_of
-        self._failures = failures
         self._wanted_starts: dict[Log, list[int]] = {}
-        self._deferred: dict[str, DeferredReadError] = {}
 
     def update_config(self, config: BrokerConfig) -> None:
         """Take other settings from now on."""
-        self._config = config
+        self.retention.config = config
 
-    @property
-    def held_by_future(self) -> list[TopicPartition]:
-        """Partitions whose rule of age waits for records that are ahead of the clock."""
-        return sorted(each for each in self._held if self._registry.get(each) is not None)
-
-    # ---- retention
-
-    def run_retention(
-        self, now_ms: int, *, only: Collection[str] | None, dry_run: bool
-    ) -> list[RetentionFinding]:
-        """Delete what the rules of topics and directories say, or only find it.
-
-        Args:
-            only: the topics to look at, None for all; the rules of directories only count for all.
-        """
-        findings: list[RetentionFinding] = []
-        for _ in self.retention_steps(now_ms, findings, only=only, dry_run=dry_run):
-            pass
-        return findings
-
-    def retention_steps(
-        self,
-        now_ms: int,
-        findings: list[RetentionFinding],
-        *,
-        only: Collection[str] | None,
-        dry_run: bool,
-    ) -> Iterator[None]:
-        """The same log by log: after each step others may use and change the logs.
-
-        Args:
-            findings: what is gone, or would go, is added to it; sorted once all steps are taken.
-        """
-        plan = RetentionPlan(now_ms)
-        for topic in list(self._registry.topics() if only is None else only):
-            for log in self._registry.of_topic(topic):
-                if self._registry.get(log.topic_partition) is log:
-                    plan.add_own_rules([log])
-                    self._note_held(plan, [log])
-                    plan = self._finish_step(plan, now_ms, findings, dry_run=dry_run)
-                yield
-            logs = self._registry.of_topic(topic)
-            if logs and logs[0].config.retention_bytes_total >= 0:
-                plan.add_total_limit(logs, logs[0].config.retention_bytes_total)
-                plan = self._finish_step(plan, now_ms, findings, dry_run=dry_run)
-                yield
-        if only is None and is_guarded(self._config):
-            for log_dir in self._directories.writable:
-                self._plan_guard(plan, log_dir, now_ms, dry_run=dry_run)
-                plan = self._finish_step(plan, now_ms, findings, dry_run=dry_run)
-                yield
-        if dry_run:
-            findings += plan.findings()
-        findings.sort()
-
-    def _finish_step(
-        self,
-        plan: RetentionPlan,
-        now_ms: int,
-        findings: list[RetentionFinding],
-        *,
-        dry_run: bool,
-    ) -> RetentionPlan:
-        """Carry out what is planned so far, but for a dry run; returns the plan to go on with."""
-        if dry_run or not plan.has_work:
-            return plan
-        findings += self._carry_out(plan, now_ms)
-        return RetentionPlan(now_ms)
-
-    def _note_held(self, plan: RetentionPlan, logs: Collection[Log]) -> None:
-        for log in logs:
-            if log in plan.held:
-                self._held.add(log.topic_partition)
-                plan.held.discard(log)
-            else:
-                self._held.discard(log.topic_partition)
-
-    def check_disk_guard(self, now_ms: int) -> list[RetentionFinding]:
-        """Make room in directories that hold too much, or have them refuse writes.
-
-        Cheap where no limit is set; called more often than retention runs.
-        """
-        if not is_guarded(self._config):
-            for log_dir in self._directories.online:
-                log_dir.refuses_writes = None
-            return []
-        plan = RetentionPlan(now_ms)
-        for log_dir in self._directories.writable:
-            self._plan_guard(plan, log_dir, now_ms, dry_run=False)
-        return self._carry_out(plan, now_ms)
+    # ---- removals
 
     def schedule_deletion(
         self,
@@ -216,87 +126,6 @@ class LogHousekeeping:
     def deletion_done(self, deletion: Deletion, error: StorageError | None = None) -> None:
         """Note the outcome of a removal."""
         self._deletions.done(deletion, error)
-
-    def _plan_guard(
-        self, plan: RetentionPlan, log_dir: LogDir, now_ms: int, *, dry_run: bool
-    ) -> None:
-        logs = self._registry.of_directory(log_dir)
-        try:
-            free_bytes = self._free_bytes_of(log_dir.path)
-        except StorageError as error:
-            self._failures.report(log_dir, error)
-            return
-        usage = DirectoryUsage(
-            sum(log.segment_bytes_total for log in logs),
-            free_bytes + log_dir.bytes_pending_deletion,
-        )
-        excess = excess_of(usage, self._config)
-        left_bytes = 0
-        if excess is not None:
-            left_bytes = plan.add_disk_guard(logs, excess.size_bytes, excess.key)
-        if dry_run:
-            return
-        if excess is not None or free_bytes < self._config.log_dir_free_bytes_min:
-            self._deletions.hurry(log_dir, now_ms)
-        was_refusing = log_dir.refuses_writes is not None
-        log_dir.refuses_writes = None
-        if excess is not None and left_bytes > 0:
-            log_dir.refuses_writes = (
-                f"data directory {log_dir.path} takes no records for now: {excess.explanation}, "
-                "and nothing more may be deleted"
-            )
-        if was_refusing != (log_dir.refuses_writes is not None):
-            logger.warning(
-                "event=disk-guard directory=%s refuses_writes=%r",
-                log_dir.path,
-                log_dir.refuses_writes,
-            )
-
-    def _carry_out(self, plan: RetentionPlan, now_ms: int) -> list[RetentionFinding]:
-        """Delete what is planned; what is gone is returned, which may be less."""
-        done: list[RetentionFinding] = []
-        for log, error in plan.failures.items():
-            self._retention_failed(log, error)
-        for log, planned in plan.by_log.items():
-            log_dir = self._directories.find(parent_directory(log.directory))
-            if not log_dir.is_writable_now:
-                continue
-            try:
-                removed = log.delete_segments([each.segment for each in planned], now_ms)
-            except StorageError as error:
-                self._retention_failed(log, error)
-                continue
-            if not removed:
-                continue
-            gone = planned[: len(removed)]  # the active one may have to wait for room
-            done += [each.finding() for each in gone]
-            for each in gone:
-                self.deleted_segments[each.reason] += 1
-                self.deleted_bytes[each.reason] += each.segment.size_bytes
-            urgent = any(each.reason.startswith("log.dir.") for each in gone)
-            self.schedule_deletion(log, removed, now_ms, delay_ms=0 if urgent else None)
-            logger.info(
-                "event=segments-deleted log=%s segments=%d bytes=%d reasons=%r log_start=%d",
-                log.topic_partition,
-                len(gone),
-                sum(each.segment.size_bytes for each in gone),
-                sorted({each.reason for each in gone}),
-                log.offsets.log_start,
-            )
-        return sorted(done)
-
-    def take_deferred(self) -> list[DeferredReadError]:
-        """What another thread has to do before retention can judge some logs."""
-        deferred, self._deferred = self._deferred, {}
-        return list(deferred.values())
-
-    def _retention_failed(self, log: Log, error: StorageError) -> None:
-        if isinstance(error, DeferredReadError):
-            self._deferred[error.path] = error
-            return
-        log_dir = self._directories.find(parent_directory(log.directory))
-        logger.warning("event=retention-failed log=%s error=%s", log.topic_partition, error)
-        self._failures.report_harmless(log_dir, error, log)
 
     # ---- checkpoints
 

@@ -14,6 +14,7 @@ each log the oldest first, so that no log gets a hole. A dry run makes the same 
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from seglog.broker.storage.errors import MissingFileError, StorageError
@@ -54,16 +55,19 @@ class RetentionPlan:
 
     Args:
         now_ms: wall clock.
+        leaving: bytes of segments that are going already, by log; such a log gives nothing more
+            before they are gone.
 
     Attributes:
         failures: logs whose files could not be read, with the error; they keep everything.
         held: logs that a timestamp ahead of the clock keeps from their rule of age.
     """
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, leaving: Mapping[Log, int] = MappingProxyType({})) -> None:
         self.failures: dict[Log, StorageError] = {}
         self.held: set[Log] = set()
         self._now_ms = now_ms
+        self._leaving = leaving
         self._by_log: dict[Log, list[PlannedDeletion]] = {}
 
     def __len__(self) -> int:
@@ -92,6 +96,8 @@ class RetentionPlan:
         """Plan what the rules of each log by itself say."""
         now_ms = self._now_ms
         for log in logs:
+            if log in self._leaving:
+                continue
             try:
                 found = log.deletable_segments(now_ms) if may_have_deletable(log, now_ms) else []
                 if not found and is_held_by_the_future(log, now_ms):
@@ -107,7 +113,10 @@ class RetentionPlan:
     def add_total_limit(self, logs: Iterable[Log], limit_bytes: int) -> None:
         """Plan for a topic's limit: whole segments, as long as what remains is not below it."""
         topic_logs = list(logs)
-        kept_bytes = sum(log.segment_bytes_total - self.planned_bytes(log) for log in topic_logs)
+        kept_bytes = sum(
+            log.segment_bytes_total - self.planned_bytes(log) - self._leaving.get(log, 0)
+            for log in topic_logs
+        )
         excess = kept_bytes - limit_bytes
         for deletion in self._oldest(topic_logs, TOTAL_REASON):
             if deletion.segment.size_bytes > excess:
@@ -136,7 +145,7 @@ class RetentionPlan:
         candidates = [
             self._next_of(log, number, reason)
             for number, log in enumerate(logs)
-            if log.config.deletes and len(log.segments) > 1
+            if log.config.deletes and len(log.segments) > 1 and log not in self._leaving
         ]
         for _, _, deletion in heapq.merge(*candidates):
             yield deletion

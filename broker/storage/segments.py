@@ -179,6 +179,10 @@ class LogSegments(Owned):
         """All but the active one; those from the ``first``-th on, counted from 0."""
         return self._segments[first:-1]
 
+    def below(self, offset: int) -> list[LogSegment]:
+        """The segments that end at or below an offset; never the active one."""
+        return self._segments[: max(bisect_right(self._base_offsets, offset) - 1, 0)]
+
     def from_number(self, number: int) -> Iterator[LogSegment]:
         """The segments from the ``number``-th on, while nothing is removed."""
         while number < len(self._segments):

@@ -13,7 +13,7 @@ from seglog.broker.storage.layout import CLEANED_SUFFIX
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.segment import LogSegment
 from support.exchanges import replace_segments
-from support.log_builder import NOW_MS, append, append_many, offsets_of, read_all
+from support.log_builder import NOW_MS, append, append_many, flush_log, offsets_of, read_all
 from support.managed_logs import ManagedLogs
 from support.recording_file_system import Keep, RecordingFileSystem
 
@@ -44,21 +44,21 @@ def live(disk: RecordingFileSystem, root: Path) -> Promise:
     promise.change(kept=0, start=0)
     append_many(log, 12, value_bytes=40)
     append_many(other, 3, value_bytes=40)
-    log.flush()
+    flush_log(log)
     promise.change(kept=12)
     broker.checkpoint()
     broker.create_topic("doomed", 1, SMALL)
     promise.change(doomed=True)
     append_many(log, 8, value_bytes=40)
-    log.flush()
+    flush_log(log)
     promise.change(kept=20)
     log.delete_records_before(5)
     broker.checkpoint()
     promise.change(start=5)
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     broker.remove_files(NOW_MS)
     append_many(log, 6, value_bytes=40)
-    log.flush()
+    flush_log(log)
     promise.change(kept=26)
     promise.change(doomed=None)
     broker.delete_topic("doomed")
@@ -181,7 +181,7 @@ def test_power_cut_in_a_compaction_mixes_old_and_new(tmp_path: Path, seed: int) 
     for number in range(2):
         write_keyed(log, generator, 25)
         log.roll(NOW_MS)
-        log.flush()
+        flush_log(log)
         broker.checkpoint()
         expected, before = newest(log), offsets_of(read_all(log))
         start = len(disk.changes)

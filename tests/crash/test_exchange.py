@@ -19,6 +19,7 @@ from support.log_builder import (
     NOW_MS,
     append,
     append_many,
+    flush_log,
     names_in,
     offsets_of,
     open_log,
@@ -57,7 +58,7 @@ def test_names_of_an_exchange_reach_the_disk_in_any_order(tmp_path: Path, parts:
     disk = RecordingFileSystem(root)
     log = open_log(root / "log", SMALL, file_system=disk)
     append_many(log, RECORDS)
-    log.flush()
+    flush_log(log)
     sources = log.segments.sealed()
     second, third = sources[1].base_offset, sources[2].base_offset
     kept = [(0, [1]), (second, [second + 1]), (third, [third + 1])][:parts]

@@ -21,6 +21,7 @@ from support.log_builder import (
     append_many,
     base_offsets,
     end_transaction,
+    flush_log,
     names_in,
     offsets_of,
     open_log,
@@ -48,7 +49,7 @@ class Workload:
             self._written.append((len(self.disk.changes), self.log.offsets.log_end))
 
     def flush(self) -> None:
-        self.log.flush()
+        flush_log(self.log)
         self._durable.append((len(self.disk.changes), self.log.offsets.recovery_point))
 
     def written_at(self, change: int) -> int:
@@ -177,7 +178,7 @@ def test_crash_during_a_swap_leaves_all_old_or_all_new(tmp_path: Path, keep: Kee
     disk = RecordingFileSystem(root)
     log = open_log(root / "log", SMALL, file_system=disk)
     append_many(log, 24)
-    log.flush()
+    flush_log(log)
     sources = log.segments.sealed()
     old = list(range(24))
     new = [1, 9, 13, *range(log.segments.active.base_offset, 24)]
@@ -221,7 +222,7 @@ def test_crash_during_retention_leaves_a_readable_log(tmp_path: Path) -> None:
     disk = RecordingFileSystem(root)
     log = open_log(root / "log", SMALL, file_system=disk)
     append_many(log, 24)
-    log.flush()
+    flush_log(log)
     start = len(disk.changes)
     log.delete_records_before(15)
     doomed = [segment for segment, _ in log.deletable_segments(NOW_MS)]
@@ -274,7 +275,7 @@ def run_until_failure(disk: FaultyFileSystem, directory: Path) -> int:
             append(log, [b"v" * 60], producer_id=1, sequence=number)
             acknowledged = log.offsets.log_end
             if number % 8 == 7:
-                log.flush()
+                flush_log(log)
         append(log, [b"t"], producer_id=2, sequence=0, transactional=True)
         acknowledged = log.offsets.log_end
         end_transaction(log, 2, commit=False)

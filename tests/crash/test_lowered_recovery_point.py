@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 
 from support.faulty_file_system import FaultyFileSystem
-from support.log_builder import append_many, offsets_of, read_all
+from support.log_builder import append_many, flush_log, offsets_of, read_all
 from support.managed_logs import ManagedLogs
 
 
@@ -13,7 +13,7 @@ def test_what_is_appended_below_the_old_recovery_point_is_verified(tmp_path: Pat
     broker = ManagedLogs(tmp_path)
     (log,) = broker.create_topic("t", 1, {"segment.bytes": "400"})
     append_many(log, 12, value_bytes=40)
-    log.flush()
+    flush_log(log)
     broker.checkpoint()
     broker.kill()
     for base_offset in (9, 6):
@@ -39,7 +39,7 @@ def test_full_disk_keeps_no_recovery_point_above_the_log_end_and_no_broker_from_
     broker = ManagedLogs(tmp_path)
     (log,) = broker.create_topic("t", 1, {"segment.bytes": "400"})
     append_many(log, 12, value_bytes=40)
-    log.flush()
+    flush_log(log)
     broker.checkpoint()
     broker.kill()
     for path in (tmp_path / "t-0").glob(f"{9:020d}.*"):
@@ -63,7 +63,7 @@ def test_log_that_was_compacted_before_its_policy_was_changed_keeps_what_follows
     for topic in ("t", "u"):
         (log,) = broker.create_topic(topic, 1, {"segment.bytes": "400"})
         append_many(log, 12, value_bytes=40)
-        log.flush()
+        flush_log(log)
         first = log.segments.first
         assert first is not None
         *_, (_, last_position) = first.batches()

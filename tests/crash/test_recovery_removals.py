@@ -14,6 +14,7 @@ from support.log_builder import (
     append,
     append_many,
     base_offsets,
+    flush_log,
     offsets_of,
     open_log,
     read_all,
@@ -132,7 +133,7 @@ def test_power_cut_above_the_recovery_point_leaves_no_hole(tmp_path: Path, seed:
     disk = RecordingFileSystem(tmp_path / "disk")
     log = open_log(tmp_path / "disk" / "log", SMALL, file_system=disk)
     append_many(log, 5, value_bytes=40)
-    log.flush()
+    flush_log(log)
     append_many(log, 25, value_bytes=40)
     disk.sync_directory(log.directory)  # the names are there, as a journal leaves them
     generator = random.Random(seed)

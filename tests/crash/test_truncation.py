@@ -16,6 +16,7 @@ from support.log_builder import (
     NOW_MS,
     append_many,
     base_offsets,
+    flush_log,
     offsets_of,
     open_log,
     read_all,
@@ -34,7 +35,7 @@ class Follower:
         self.disk = RecordingFileSystem(root)
         self.log: Log = open_log(root / "log", SMALL, file_system=self.disk)
         append_many(self.log, 12, value_bytes=40)
-        self.log.flush()
+        flush_log(self.log)
         self.disk.sync_directory(self.log.directory)
         assert base_offsets(self.log) == [0, 3, 6, 9]
         assert self.log.offsets.recovery_point == 12

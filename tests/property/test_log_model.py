@@ -28,7 +28,17 @@ from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
 from support.exchanges import replace_segments
 from support.index_checks import entries_of
-from support.log_builder import KEEP, NOW_MS, append, at_once, open_log, read_all, reopen, truncate
+from support.log_builder import (
+    KEEP,
+    NOW_MS,
+    append,
+    at_once,
+    flush_log,
+    open_log,
+    read_all,
+    reopen,
+    truncate,
+)
 from support.segment_builder import append as append_to_segment
 from support.segment_builder import batch as stored_batch
 
@@ -114,7 +124,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.log.flush()
+        flush_log(self.log)
         assert self.log.offsets.recovery_point == self.log_end
 
     # ---- cutting
@@ -167,7 +177,7 @@ class LogModel(RuleBasedStateMachine):
     def compact(self, keep: int) -> None:
         """Replace the first sealed segments by one that has lost most records."""
         # CLN-3: a pass ends before the recovery point; a gap above it would be a lost end.
-        self.log.flush()
+        flush_log(self.log)
         sources = self.log.segments.sealed()[:2]
         end = sources[1].next_offset()
         base_offset = sources[0].base_offset

@@ -28,6 +28,7 @@ class Cleaning:
             parts.services.clock,
             run_in_directory=lambda _path, job: parts.services.workers.background.run(job),
             roll_if_overdue=parts.services.background.roll_if_overdue,
+            begin_retention=parts.services.background.begin_retention,
             traffic=self.traffic,
         )
 

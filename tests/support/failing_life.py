@@ -296,6 +296,7 @@ class FailingLife:
             services.clock,
             run_in_directory=lambda _path, job: services.workers.background.run(job),
             roll_if_overdue=services.background.roll_if_overdue,
+            begin_retention=services.background.begin_retention,
             traffic=Traffic(),
         )
 

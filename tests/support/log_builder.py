@@ -91,6 +91,18 @@ def reopen(log: Log, *, clean: bool, now_ms: int = NOW_MS) -> Log:
     )
 
 
+def flush_log(log: Log) -> None:
+    """Put everything on disk, a part of it after the other, as a broker does."""
+    up_to: int | None = log.offsets.log_end
+    while up_to is not None:
+        ticket = log.begin_flush(up_to)
+        try:
+            ticket.run()
+        finally:
+            is_on_disk = log.finish_flush(ticket)
+        up_to = ticket.continues_to if is_on_disk else None
+
+
 def append(
     log: Log,
     values: Sequence[bytes | None] = (b"value",),

@@ -16,7 +16,7 @@ from seglog.protocol.records.control import ControlType, read_marker
 from seglog.protocol.records.record import Record
 from seglog.protocol.types import INT32_MAX
 from support.exchanges import replace_segments
-from support.log_builder import NOW_MS, open_log, reopen
+from support.log_builder import NOW_MS, flush_log, open_log, reopen
 
 _DISK = OsFileSystem()
 
@@ -47,7 +47,7 @@ class CompactedLog:
         if roll:
             self.log.roll(now_ms)
         log = self.log
-        log.flush()  # as a roll has it done: what is not on disk is left alone
+        flush_log(log)  # as a roll has it done: what is not on disk is left alone
         plan = make_plan(log, look_at(log, self.first_dirty, now_ms), now_ms)
         cleaner = Cleaner(
             _DISK,

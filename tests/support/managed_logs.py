@@ -1,13 +1,15 @@
 """A log manager with its catalog, started and stopped as a broker does it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem, OsFileSystem
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDirJob
 from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.retention_plan import RetentionFinding
 from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.config import BrokerConfig
 from seglog.protocol.types import TopicPartition
@@ -78,6 +80,38 @@ class ManagedLogs:
         log = self.manager.get(TopicPartition(topic, partition))
         assert log is not None, (topic, partition)
         return log
+
+    def run_retention(
+        self, now_ms: int = NOW_MS, *, only: Collection[str] | None = None
+    ) -> list[RetentionFinding]:
+        """Delete what the rules say, in the steps of a broker; what is gone."""
+        retention = self.manager.housekeeping.retention
+        findings = retention.run(now_ms, only=only, dry_run=False)
+        self.take_segments_away(now_ms)
+        return retention.gone(findings)
+
+    def guard_disks(self, now_ms: int = NOW_MS) -> list[RetentionFinding]:
+        """Make room as the disk guard says; what is gone."""
+        retention = self.manager.housekeeping.retention
+        findings = retention.check_disk_guard(now_ms)
+        self.take_segments_away(now_ms)
+        return retention.gone(findings)
+
+    def take_segments_away(self, now_ms: int) -> None:
+        """Put raised log starts on disk and take away what is below them."""
+        housekeeping = self.manager.housekeeping
+        for log_dir, logs in housekeeping.retention.leaving().items():
+            jobs: list[LogDirJob] = []
+            for _ in housekeeping.log_start_steps(jobs, only=[log_dir], freeing=[log_dir]):
+                pass
+            try:
+                for job in jobs:
+                    job.run()
+            except StorageError as error:
+                self.manager.failures.report(log_dir, error)
+                housekeeping.retention.keep(logs)
+            else:
+                housekeeping.retention.take_away(logs, now_ms)
 
     def checkpoint(self) -> None:
         """Write all checkpoints."""

@@ -9,7 +9,7 @@ from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import Log
 from support.disk_model import Cut, DiskModel
-from support.log_builder import NOW_MS, append, read_all
+from support.log_builder import NOW_MS, append, flush_log, read_all
 from support.managed_logs import ManagedLogs
 from support.page_cache import OrderedCalls
 from support.power_cuts import CUTS, PowerCutError, content_of
@@ -71,7 +71,7 @@ class TruncatedLife:
             append(log, [value.ljust(chance.choice([1, 60, 600]), b".")])
             self._entries[value] = entry
         elif step == "flush":
-            log.flush()
+            flush_log(log)
             self._durable.append((len(self._calls.changes), self._last))
         elif step == "roll":
             log.roll(NOW_MS)

@@ -64,8 +64,9 @@ async def test_retention_during_a_pass_is_not_undone(
 
     def delete_two_segments() -> None:
         cleaning.clock.advance(8000)
-        background = cleaning.parts.services.background
-        assert len(background.run_retention(only={"t"})) == 2
+        retention = cleaning.parts.services.logs.housekeeping.retention
+        assert len(retention.run(cleaning.now_ms, only={"t"}, dry_run=False)) == 2
+        retention.take_away([log], cleaning.now_ms)
 
     before_the_swap(monkeypatch, delete_two_segments)
     assert "retention has deleted" in str((await cleaning.clean()).error)
@@ -191,7 +192,7 @@ async def test_an_uncleanable_log_is_tried_again_when_the_segment_is_gone(
     damage(log, 0)
     assert await look_again(cleaning) == 1
     assert cleaning.cleaner.uncleanable
-    cleaning.parts.services.background.run_retention(only={"t"})
+    await cleaning.parts.services.background.run_retention(only={"t"})
     assert 0 not in log.segments
     await look_again(cleaning)
     assert not cleaning.cleaner.uncleanable

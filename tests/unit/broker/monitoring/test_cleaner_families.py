@@ -8,7 +8,7 @@ from seglog.broker.monitoring.cleaner_families import cleaner_families
 from seglog.broker.storage.cleaner.candidates import CleanableLog, look_at
 from seglog.broker.storage.log import Log
 from seglog.protocol.types import TopicPartition
-from support.log_builder import KEEP, NOW_MS, PARTITION, append, open_log
+from support.log_builder import KEEP, NOW_MS, PARTITION, append, flush_log, open_log
 
 COMPACTED = replace(KEEP, cleanup_policy=frozenset({"compact"}), max_compaction_lag_ms=10_000)
 
@@ -37,7 +37,7 @@ def test_overdue_or_uncleanable_log_is_not_seen(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     append(log)
     log.roll(NOW_MS)
-    log.flush()  # what is not on disk is left alone
+    flush_log(log)  # what is not on disk is left alone
     figures = Figures()
     found = values(figures, [log])
     assert found[("kafka_log_logcleaner_max_compaction_delay_secs",)] == 5

@@ -20,6 +20,7 @@ from support.log_builder import (
     NOW_MS,
     append,
     base_offsets,
+    flush_log,
     names_in,
     offsets_of,
     open_log,
@@ -54,7 +55,7 @@ def dirty_log(folder: Path, disk: FaultyFileSystem) -> Log:
         for key in keys:
             append(log, keys=[key])
         log.roll(NOW_MS)
-    log.flush()
+    flush_log(log)
     return log
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.log_builder import append
+from support.log_builder import append, flush_log
 from support.managed_logs import ManagedLogs
 from support.recording_file_system import Keep, RecordingFileSystem
 
@@ -67,7 +67,7 @@ def test_epoch_is_above_that_of_every_log(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path)
     broker.create_topic("t")
     append(broker.log("t"), leader_epoch=57)
-    broker.log("t").flush()
+    flush_log(broker.log("t"))
     broker.create_topic("u")
     broker.kill()
     broker = ManagedLogs(tmp_path)
@@ -100,7 +100,7 @@ def test_damaged_floor_is_found_from_the_logs(
     broker = ManagedLogs(tmp_path)
     broker.create_topic("t")
     append(broker.log("t"), leader_epoch=5)
-    broker.log("t").flush()
+    flush_log(broker.log("t"))
     broker.kill()
     (tmp_path / "seglog-leader-epoch").write_bytes(b"\0\0\n")
     broker = ManagedLogs(tmp_path)

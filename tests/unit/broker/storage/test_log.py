@@ -24,6 +24,7 @@ from support.log_builder import (
     append_many,
     base_offsets,
     end_transaction,
+    flush_log,
     names_in,
     offsets_of,
     open_log,
@@ -167,7 +168,7 @@ def test_an_index_entry_stays_whose_marker_was_never_written(tmp_path: Path) -> 
     """APP-25: a kill between the two; what is then committed must not be hidden."""
     log = open_log(tmp_path / "log")
     append(log, producer_id=7, sequence=0, transactional=True)
-    log.flush()
+    flush_log(log)
     log.segments.active.transaction_index.append(AbortedTransaction(7, 0, 1, 2))
     log = reopen(log, clean=False)
     end_transaction(log, 7, commit=True)
@@ -386,6 +387,6 @@ def test_renamed_folder_is_written_to_under_its_new_name(log: Log, tmp_path: Pat
     append_many(log, 2)
     log.roll(NOW_MS)
     assert offsets_of(read_all(log)) == list(range(5))
-    log.flush()
+    flush_log(log)
     log.delete()
     assert list(tmp_path.iterdir()) == []

@@ -24,6 +24,7 @@ from support.log_builder import (
     append_many,
     base_offsets,
     end_transaction,
+    flush_log,
     names_in,
     offsets_of,
     open_log,
@@ -134,7 +135,7 @@ def test_producers_survive_the_deletion_of_their_records(tmp_path: Path) -> None
 @pytest.mark.parametrize("target", [0, 1, 17, 18, 19, 30, 59])
 def test_truncation_keeps_exactly_what_lies_below(log: Log, target: int) -> None:
     """TRUNC-1, TRUNC-3 to TRUNC-5."""
-    log.flush()
+    flush_log(log)
     assert truncate(log, target)
     offsets = log.offsets
     assert offsets.log_end == offsets.high_watermark == offsets.recovery_point == target

@@ -15,7 +15,16 @@ from seglog.broker.storage.log import Log
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 from support.faulty_file_system import FaultyFileSystem
-from support.log_builder import KEEP, NOW_MS, append, append_many, open_log, reopen, truncate
+from support.log_builder import (
+    KEEP,
+    NOW_MS,
+    append,
+    append_many,
+    flush_log,
+    open_log,
+    reopen,
+    truncate,
+)
 from support.open_descriptors import open_descriptors
 from support.recording_file_system import RecordingFileSystem
 
@@ -72,24 +81,24 @@ def test_ticket_may_be_run_in_another_thread_while_appends_and_rolls_go_on(log: 
     thread.join()
     log.finish_flush(ticket)
     assert log.offsets.recovery_point == 10
-    log.flush()
+    flush_log(log)
     assert log.offsets.recovery_point == 40
 
 
 def test_group_commit_syncs_one_file(log: Log, disk: RecordingFileSystem) -> None:
     """The indexes of the active segment are rebuilt after a crash, so they need not be synced."""
     append_many(log, 2)
-    log.flush()
+    flush_log(log)
     start = len(disk.changes)
     append_many(log, 2)
-    log.flush()
+    flush_log(log)
     assert synced(disk, start) == [f"{0:020d}.log"]
 
 
 def test_first_flush_makes_names_and_epochs_durable(log: Log, disk: RecordingFileSystem) -> None:
     """FLUSH-2, EPOCH-2: one sync of the folder serves the names of both files."""
     append_many(log, 2)
-    log.flush()
+    flush_log(log)
     assert synced(disk, 0) == [f"{0:020d}.log", "leader-epoch-checkpoint.tmp", "log"]
     assert (Path(log.directory) / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
 
@@ -115,7 +124,7 @@ def test_segment_that_was_flushed_while_active_is_synced_again_once_sealed(
 ) -> None:
     """Below the recovery point its indexes will be trusted."""
     append_many(log, 5)
-    log.flush()
+    flush_log(log)
     log.roll(NOW_MS)
     start = len(disk.changes)
     ticket = log.begin_flush(log.segments.active.base_offset)
@@ -146,9 +155,9 @@ def test_full_disk_for_the_epochs_keeps_the_recovery_point_but_is_no_failure(
     append_many(log, 3)
     disk.calls.fail("write", path_part="leader-epoch", error=errno.ENOSPC)
     with pytest.raises(DiskFullError):
-        log.flush()
+        flush_log(log)
     assert log.offsets.recovery_point == 0
-    log.flush()
+    flush_log(log)
     assert log.offsets.recovery_point == 3
 
 
@@ -173,7 +182,7 @@ def test_deletion_does_not_fail_a_running_flush(log: Log) -> None:
         segment.delete_files()
     ticket.run()
     log.finish_flush(ticket)
-    log.flush()
+    flush_log(log)
     assert log.offsets.recovery_point == 40
 
 
@@ -209,7 +218,7 @@ def test_a_clock_that_is_set_back_puts_the_flush_off(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", replace(KEEP, flush_ms=1000))
     append(log, now_ms=NOW_MS)
     assert log.is_flush_due(NOW_MS - 3_600_000)
-    log.flush()
+    flush_log(log)
     assert not log.is_flush_due(NOW_MS - 3_600_000)
 
 
@@ -393,7 +402,7 @@ def test_few_descriptors_suffice_for_a_flush_of_many_segments(tmp_path: Path, li
         file_system = OsFileSystem(max_open_files=limit // 4)
         log = open_log(tmp_path / "log", config, file_system=file_system)
         append(log)
-        log.flush()
+        flush_log(log)
         assert log.offsets.recovery_point == log.offsets.log_end
         log.close()
     finally:
@@ -421,5 +430,5 @@ def test_first_flush_after_a_kill_syncs_the_folder(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", file_system=disk, recovery_point=2)
     append(log)
     start = len(disk.changes)
-    log.flush()
+    flush_log(log)
     assert "log" in synced(disk, start)

@@ -15,7 +15,7 @@ from seglog.broker.storage.log_dir import LogDirJob
 from seglog.broker.storage.retention_plan import RetentionFinding
 from support.failing_disk import FailingDisk
 from support.faulty_file_system import FaultyFileSystem
-from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, read_all
+from support.log_builder import DAY_MS, NOW_MS, append, append_many, flush_log, offsets_of, read_all
 from support.managed_logs import ManagedLogs, collected
 
 SMALL = {"segment.bytes": "1000"}
@@ -36,13 +36,13 @@ def test_a_dry_run_deletes(tmp_path: Path) -> None:
     log = broker.create_topic("t", 1, SMALL)[0]
     fill(log, 3, first_ms=NOW_MS - DAY_MS)
     housekeeping = broker.manager.housekeeping
-    found = housekeeping.run_retention(NOW_MS, only=None, dry_run=True)
+    found = housekeeping.retention.run(NOW_MS, only=None, dry_run=True)
     assert reasons(found) == [("t", offset, "retention.ms") for offset in (0, 1, 2)]
     assert log.offsets.log_start == 0
-    assert housekeeping.run_retention(NOW_MS, only=["u"], dry_run=False) == []
-    assert housekeeping.run_retention(NOW_MS, only=["t"], dry_run=False) == found
+    assert broker.run_retention(NOW_MS, only=["u"]) == []
+    assert broker.run_retention(NOW_MS, only=["t"]) == found
     assert log.offsets.log_start == 3
-    assert housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    assert broker.run_retention(NOW_MS) == []
     broker.kill()
 
 
@@ -54,10 +54,10 @@ def test_segments_are_said_to_be_deleted_that_are_there(tmp_path: Path) -> None:
     fill(log, 4, first_ms=NOW_MS - DAY_MS)
     disk.calls.fail("rename", path_part=f"{2:020}.log", error=errno.ENOSPC)
     housekeeping = broker.manager.housekeeping
-    found = housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    found = broker.run_retention(NOW_MS)
     assert [each.base_offset for each in found] == [0, 1]
-    assert housekeeping.deleted_segments["retention.ms"] == 2
-    found = housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    assert housekeeping.retention.deleted_segments["retention.ms"] == 2
+    found = broker.run_retention(NOW_MS)
     assert [each.base_offset for each in found] == [2, 3]
     broker.kill()
 
@@ -69,9 +69,8 @@ def test_nobody_hears_of_timestamps_ahead_of_the_clock_that_hold_retention_back(
     broker = ManagedLogs(tmp_path, log_retention_ms=1000)
     log = broker.create_topic("t", 1, SMALL)[0]
     fill(log, 2, first_ms=NOW_MS + 1_800_000)
-    housekeeping = broker.manager.housekeeping
     for _ in range(3):
-        assert housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+        assert broker.run_retention(NOW_MS) == []
     assert caplog.text.count("event=future-timestamps") == 1
     assert "base_offset=0" in caplog.text
     broker.kill()
@@ -84,7 +83,7 @@ def test_files_go_at_once_or_never(tmp_path: Path) -> None:
     fill(log, 3)
     read = log.read(0, 10_000, isolation=FetchIsolation.LOG_END)
     assert read.slice is not None
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     folder = tmp_path / "t-0"
     assert len(list(folder.glob("*.log.deleted"))) == 2
     assert broker.remove_files(NOW_MS + 59_999) == 0
@@ -103,16 +102,16 @@ def test_a_topic_outgrows_its_total_limit(tmp_path: Path) -> None:
     fill(old, 4, first_ms=NOW_MS, step_ms=10)
     fill(young, 4, first_ms=NOW_MS + 15, step_ms=10)
     size = old.segments.active.size_bytes
-    findings = broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    findings = broker.run_retention()
     gone = [(f.topic_partition.partition, f.base_offset) for f in findings]
     assert gone == [(0, 0), (0, 1), (1, 0)]
     kept = old.segment_bytes_total + young.segment_bytes_total
     assert 4000 <= kept < 4000 + size
     assert {f.reason for f in findings} == {"retention.bytes.total"}
     counted = broker.manager.housekeeping
-    assert counted.deleted_segments == {"retention.bytes.total": 3}
-    assert counted.deleted_bytes == {"retention.bytes.total": 3 * size}
-    assert broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False) == []
+    assert counted.retention.deleted_segments == {"retention.bytes.total": 3}
+    assert counted.retention.deleted_bytes == {"retention.bytes.total": 3 * size}
+    assert broker.run_retention() == []
     broker.kill()
 
 
@@ -130,7 +129,7 @@ def test_records_from_the_future_are_not_spared_at_the_cost_of_others(
     for segment in list(future.segments)[:-1]:
         segment.files.set_modified_ms(NOW_MS - 1000)
     fill(innocent, 2, first_ms=NOW_MS - 10)
-    findings = broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    findings = broker.run_retention()
     assert {(each.topic_partition.partition, each.reason) for each in findings} == {(0, limit)}
     assert innocent.offsets.log_start == 0
     broker.kill()
@@ -142,10 +141,10 @@ def test_a_partition_that_the_future_holds_is_named(tmp_path: Path) -> None:
     held, _ = broker.create_topic("t", 2, {**SMALL, "message.timestamp.after.max.ms": str(2**62)})
     fill(held, 2, first_ms=NOW_MS + DAY_MS)
     housekeeping = broker.manager.housekeeping
-    housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
-    assert housekeeping.held_by_future == [held.topic_partition]
-    housekeeping.run_retention(NOW_MS + 3 * DAY_MS, only=None, dry_run=False)
-    assert housekeeping.held_by_future == []
+    broker.run_retention(NOW_MS)
+    assert housekeeping.retention.held_by_future == [held.topic_partition]
+    broker.run_retention(NOW_MS + 3 * DAY_MS)
+    assert housekeeping.retention.held_by_future == []
     broker.kill()
 
 
@@ -156,10 +155,10 @@ def test_the_active_segment_or_unseen_records_go_for_the_total_limit(tmp_path: P
     fill(log, 2)
     append(log, [b"v" * 900], committed=False)
     append(log, [b"v" * 900], committed=False)
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     assert log.offsets.log_start == 2
     log.set_high_watermark(log.offsets.log_end)
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     assert log.segments.base_offsets == [3]
     broker.kill()
 
@@ -170,8 +169,7 @@ def test_logs_that_are_compacted_too_are_left_to_the_cleaner(tmp_path: Path) -> 
     log = broker.create_topic("t", 1, {**SMALL, "cleanup.policy": "compact,delete"})[0]
     fill(log, 3)
     log.delete_records_before(2)
-    housekeeping = broker.manager.housekeeping
-    assert len(housekeeping.run_retention(NOW_MS, only=None, dry_run=False)) == 2
+    assert len(broker.run_retention(NOW_MS)) == 2
     broker.kill()
 
 
@@ -180,10 +178,10 @@ def test_a_data_directory_grows_beyond_its_limit(tmp_path: Path) -> None:
     old, young = broker.create_topic("old", 1, SMALL)[0], broker.create_topic("young", 1, SMALL)[0]
     fill(young, 3, first_ms=NOW_MS)
     fill(old, 4, first_ms=NOW_MS - DAY_MS)
-    housekeeping, log_dir = broker.manager.housekeeping, broker.manager.log_dirs[0]
-    dry = housekeeping.run_retention(NOW_MS, only=None, dry_run=True)
+    log_dir = broker.manager.log_dirs[0]
+    dry = broker.manager.housekeeping.retention.run(NOW_MS, only=None, dry_run=True)
     assert log_dir.refuses_writes is None
-    findings = housekeeping.check_disk_guard(NOW_MS)
+    findings = broker.guard_disks(NOW_MS)
     assert findings == dry
     assert reasons(findings) == [
         ("old", 0, "log.dir.bytes.max"),
@@ -192,7 +190,7 @@ def test_a_data_directory_grows_beyond_its_limit(tmp_path: Path) -> None:
     assert old.segment_bytes_total + young.segment_bytes_total <= 5000
     assert log_dir.refuses_writes is None
     assert broker.remove_files(NOW_MS) == 1, "space that is needed now does not wait a minute"
-    assert housekeeping.check_disk_guard(NOW_MS) == []
+    assert broker.guard_disks(NOW_MS) == []
     broker.kill()
 
 
@@ -200,12 +198,12 @@ def test_a_full_directory_takes_more_or_refuses_for_ever(tmp_path: Path) -> None
     broker = ManagedLogs(tmp_path, log_dir_bytes_max=1500)
     kept = broker.create_topic("kept", 1, {**SMALL, "cleanup.policy": "compact"})[0]
     fill(kept, 3)
-    housekeeping, log_dir = broker.manager.housekeeping, broker.manager.log_dirs[0]
-    assert housekeeping.check_disk_guard(NOW_MS) == []
+    log_dir = broker.manager.log_dirs[0]
+    assert broker.guard_disks(NOW_MS) == []
     assert log_dir.refuses_writes is not None
     assert "log.dir.bytes.max is 1500" in log_dir.refuses_writes
     kept.delete_records_before(2)
-    housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention(NOW_MS)
     assert log_dir.refuses_writes is None
     broker.kill()
 
@@ -214,20 +212,20 @@ def test_free_space_falls_below_the_mark(tmp_path: Path) -> None:
     broker = ManagedLogs(tmp_path, log_dir_free_bytes_min=10_000)
     log = broker.create_topic("t", 1, SMALL)[0]
     fill(log, 5)
-    housekeeping, log_dir = broker.manager.housekeeping, broker.manager.log_dirs[0]
+    log_dir = broker.manager.log_dirs[0]
     broker.free_bytes = 10_000
-    assert housekeeping.check_disk_guard(NOW_MS) == []
+    assert broker.guard_disks(NOW_MS) == []
     broker.free_bytes = 9_000
-    assert len(housekeeping.check_disk_guard(NOW_MS)) == 2
-    assert housekeeping.check_disk_guard(NOW_MS) == [], "what is about to go counts as free"
+    assert len(broker.guard_disks(NOW_MS)) == 2
+    assert broker.guard_disks(NOW_MS) == [], "what is about to go counts as free"
     broker.free_bytes = 1_000
     broker.remove_files(NOW_MS)
-    assert len(housekeeping.check_disk_guard(NOW_MS)) == 2
+    assert len(broker.guard_disks(NOW_MS)) == 2
     assert log_dir.refuses_writes is not None
     assert "log.dir.free.bytes.min is 10000" in log_dir.refuses_writes
     config = broker.config.with_dynamic({"log.dir.free.bytes.min": "0"})
     broker.manager.update_config(config, broker.catalog)
-    housekeeping.check_disk_guard(NOW_MS)
+    broker.guard_disks(NOW_MS)
     assert log_dir.refuses_writes is None
     broker.kill()
 
@@ -241,7 +239,7 @@ def test_a_broken_disk_stops_retention_everywhere(tmp_path: Path) -> None:
     for log in logs:
         fill(log, 3)
     disk.broken.add(f"{first}/")
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     [lost] = broker.manager.offline_partitions
     assert broker.manager.get(lost) is None
     [kept] = broker.manager.all_logs()
@@ -250,7 +248,7 @@ def test_a_broken_disk_stops_retention_everywhere(tmp_path: Path) -> None:
     disk.broken.add(f"{second}/")
     none_left: list[StorageError] = []
     broker.manager.failures.on_none_left = none_left.append
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     assert isinstance(none_left[0], NoUsableDirectoryError)
     broker.kill()
 
@@ -265,7 +263,7 @@ def test_a_log_is_not_synced_when_its_time_has_come(tmp_path: Path) -> None:
     assert not plain.is_flush_due(NOW_MS + 5000)
     assert not timed.is_flush_due(NOW_MS + 999)
     assert timed.is_flush_due(NOW_MS + 1000)
-    timed.flush()
+    flush_log(timed)
     assert not timed.is_flush_due(NOW_MS + 5000)
     broker.kill()
 
@@ -279,7 +277,7 @@ def test_retention_takes_one_log_after_the_other(tmp_path: Path) -> None:
         fill(log, 3, first_ms=NOW_MS - DAY_MS)
     findings: list[RetentionFinding] = []
     housekeeping = broker.manager.housekeeping
-    steps = housekeeping.retention_steps(NOW_MS, findings, only=None, dry_run=False)
+    steps = housekeeping.retention.steps(NOW_MS, findings, only=None, dry_run=False)
     looked_at = 0
     for _ in steps:
         gone = {finding.topic_partition for finding in findings}
@@ -300,7 +298,7 @@ def test_a_topic_deleted_between_two_slices_is_in_no_checkpoint(
     broker = ManagedLogs(tmp_path)
     for log in [*broker.create_topic("t", 60), *broker.create_topic("u", 60)]:
         append_many(log, 3)
-        log.flush()
+        flush_log(log)
     jobs: list[LogDirJob] = []
     steps = broker.manager.housekeeping.recovery_point_steps(jobs)
     next(steps)
@@ -418,7 +416,7 @@ def test_a_start_offset_at_a_segment_base_is_checkpointed(tmp_path: Path) -> Non
     broker.checkpoint()
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     assert checkpoint.read_text() == "0\n1\nt 0 2\n"
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     broker.checkpoint()
     assert checkpoint.read_text() == "0\n1\nt 0 2\n", "a power cut may still bring segments back"
     for job in collected(broker.manager.housekeeping.log_start_steps):

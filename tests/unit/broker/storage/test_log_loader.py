@@ -24,6 +24,7 @@ from support.log_builder import (
     at_once,
     base_offsets,
     end_transaction,
+    flush_log,
     names_in,
     offsets_of,
     open_log,
@@ -347,7 +348,7 @@ def test_leader_epoch_that_nobody_can_have_led_in_is_not_believed(
 ) -> None:
     """S14: it has no checksum; the epochs that are possible are on disk before they are used."""
     log = filled(tmp_path / "log")
-    log.flush()
+    flush_log(log)
     set_epoch(log, offset, 1_000_000)
     log.abandon()
     log = open_log(tmp_path / "log", SMALL, leader_epoch_floor=0)
@@ -358,7 +359,7 @@ def test_leader_epoch_that_nobody_can_have_led_in_is_not_believed(
 def test_epochs_up_to_the_floor_are_found_in_the_batches(tmp_path: Path) -> None:
     """REC-11, S5: the file lacks what was begun at the last start."""
     log = filled(tmp_path / "log", 3)
-    log.flush()
+    flush_log(log)
     append(log, leader_epoch=2)
     log.abandon()
     log = open_log(tmp_path / "log", SMALL, leader_epoch_floor=2)
@@ -382,7 +383,7 @@ def test_epochs_of_a_killed_process_are_found_in_the_batches(tmp_path: Path) -> 
     """REC-11: an append does not wait for the checkpoint."""
     log = open_log(tmp_path / "log")
     append(log, leader_epoch=0)
-    log.flush()
+    flush_log(log)
     append(log, leader_epoch=5)
     log = reopen(log, clean=False)
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0), (5, 1)]

@@ -19,7 +19,7 @@ from seglog.config import BrokerConfig, ConfigError
 from seglog.protocol.types import TopicPartition
 from support.failing_disk import FailingDisk
 from support.faulty_file_system import FaultyFileSystem
-from support.log_builder import NOW_MS, append_many, names_in, offsets_of, read_all
+from support.log_builder import NOW_MS, append_many, flush_log, names_in, offsets_of, read_all
 from support.managed_logs import ManagedLogs, collected
 
 MARKER = ".kafka_cleanshutdown"
@@ -237,7 +237,7 @@ def test_checkpoints_of_a_deleted_topic_are_taken_for_a_new_one(tmp_path: Path) 
     broker = ManagedLogs(tmp_path)
     old = broker.create_topic("t")[0]
     append_many(old, 50)
-    old.flush()
+    flush_log(old)
     old.delete_records_before(40)
     broker.checkpoint()
     assert "t 0 40" in (tmp_path / "log-start-offset-checkpoint").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from seglog.broker.storage.files import OsFileSystem
 from support.failing_disk import FailingDisk
-from support.log_builder import append_many
+from support.log_builder import append_many, flush_log
 from support.managed_logs import ManagedLogs
 
 MARKER = ".kafka_cleanshutdown"
@@ -31,7 +31,7 @@ def test_directory_whose_checkpoint_hangs_is_not_marked_as_clean(tmp_path: Path)
     disk = HangingCheckpoints()
     broker = ManagedLogs(tmp_path, file_system=OsFileSystem(disk))
     append_many(broker.create_topic("t")[0], 3)
-    broker.log("t").flush()
+    flush_log(broker.log("t"))
     disk.hangs = True
     job, *_ = broker.manager.housekeeping.checkpoint_jobs()
     writer = threading.Thread(target=job.run)

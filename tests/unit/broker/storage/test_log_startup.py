@@ -141,7 +141,7 @@ def test_a_folder_of_kafka_cannot_be_opened(tmp_path: Path) -> None:
     offsets = broker.catalog.get("__consumer_offsets")
     assert offsets is not None
     assert offsets.configs["cleanup.policy"] == "compact"
-    assert broker.manager.housekeeping.run_retention(NOW_MS + DAY_MS, only=None, dry_run=True) == []
+    assert broker.manager.housekeeping.retention.run(NOW_MS + DAY_MS, only=None, dry_run=True) == []
     broker.stop()
     broker = ManagedLogs(tmp_path)
     assert len(broker.manager) == 6

@@ -121,11 +121,11 @@ def test_a_segment_that_may_not_be_renamed_ends_the_broker(
     for _ in range(3):
         append(log, [b"v" * 900], timestamps_ms=NOW_MS - DAY_MS)
     disk.calls.fail("rename", path_part=f"{0:020}.log", error=number, times=None)
-    broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+    broker.run_retention()
     assert broker.manager.log_dirs[0].is_online != is_lost
     disk.calls.heal()
     if not is_lost:
-        gone = broker.manager.housekeeping.run_retention(NOW_MS, only=None, dry_run=False)
+        gone = broker.run_retention()
         assert len(gone) == 3
     broker.kill()
 
@@ -139,9 +139,8 @@ def test_an_index_that_keeps_its_name_stops_retention_for_ever(tmp_path: Path, n
     for _ in range(3):
         append(log, [b"v" * 900], timestamps_ms=NOW_MS - DAY_MS)
     disk.calls.fail("rename", path_part=f"{1:020}.index", error=number)
-    run = broker.manager.housekeeping.run_retention
-    assert len(run(NOW_MS, only=None, dry_run=False)) == 3
-    assert run(NOW_MS, only=None, dry_run=False) == []
+    assert len(broker.run_retention()) == 3
+    assert broker.run_retention() == []
     broker.remove_files(NOW_MS + DAY_MS)
     broker.stop()
     broker = ManagedLogs(tmp_path)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seglog.broker.storage.cleaner.candidates import look_at, make_plan
-from support.log_builder import KEEP, NOW_MS, append, open_log
+from support.log_builder import KEEP, NOW_MS, append, flush_log, open_log
 
 COMPACT = replace(KEEP, cleanup_policy=("compact",))
 
@@ -14,11 +14,11 @@ def test_value_that_is_not_on_disk_costs_the_older_one(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACT)
     append(log, [b"old"])
     log.roll(NOW_MS)
-    log.flush()
+    flush_log(log)
     append(log, [b"new"])
     log.roll(NOW_MS)
     cleanable = look_at(log, None, NOW_MS)
     assert cleanable.first_uncleanable_offset == log.offsets.recovery_point == 1
     assert [each.base_offset for each in make_plan(log, cleanable, NOW_MS).segments] == [0]
-    log.flush()
+    flush_log(log)
     assert look_at(log, None, NOW_MS).first_uncleanable_offset == log.offsets.log_end == 2
