@@ -5,8 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two processes, a file of tests in one of them: the suites are written for two cores.
-PYTEST := $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile
+# Two processes, a file of tests in one of them: the suites are written for two cores. The files keep
+# their order: those with daemons come first and the small ones last, so that both end together.
+# Compiled files are kept in any case: without them each process compiles all tests at its start,
+# and each daemon that a test starts compiles itself.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
 .PHONY: schedules powercut faults install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
