@@ -6,7 +6,7 @@ from concurrent.futures import Future as ThreadFuture
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from seglog.broker.cleaning.rests import Rests
+from seglog.broker.cleaning.pacing import Pacer
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import (
@@ -81,7 +81,7 @@ class CleaningJob:
         self,
         cleaner: Cleaner,
         throttle: Throttle,
-        rests: Rests,
+        pacer: Pacer,
         loop: asyncio.AbstractEventLoop,
         steps: ExchangeSteps,
     ) -> CleaningResult:
@@ -89,7 +89,7 @@ class CleaningJob:
 
         def account(byte_count: int) -> None:
             throttle.take(byte_count, lambda: self.is_over)
-            rests.rest_if_due()
+            pacer.pause_if_due()
             if self.is_over:
                 raise CleaningAbortedError(f"cleaning of {self.plan.topic_partition} was stopped")
 

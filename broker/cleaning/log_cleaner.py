@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves, RunInDirectory
+from seglog.broker.cleaning.cleaning_states import CleaningEvent, CleaningState, CleaningStates
 from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.cleaning.dirty_logs import DirtyLogs
 from seglog.broker.cleaning.exchange import Exchanger
@@ -24,10 +25,9 @@ from seglog.broker.cleaning.jobs import (
     CleaningJob,
     CleaningOutcome,
 )
-from seglog.broker.cleaning.left_alone import LeftAlone
+from seglog.broker.cleaning.pacing import Pacer
 from seglog.broker.cleaning.pass_results import PassResults
-from seglog.broker.cleaning.rests import Rests
-from seglog.broker.cleaning.states import CleaningEvent, CleaningState, CleaningStates
+from seglog.broker.cleaning.skipped_logs import SkippedLogs
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.runtime.traffic import Traffic
@@ -102,7 +102,7 @@ class LogCleaner:
             config.log_cleaner_io_max_bytes_per_second, time.monotonic, self._stop_waiting.wait
         )
         self._exchange = Exchanger(logs, file_system, clock).steps
-        self._left_alone = LeftAlone(
+        self._skipped_logs = SkippedLogs(
             clock, self.counters, file_system, config.log_cleaner_backoff_ms
         )
         self._checkpoints = CheckpointSaves(logs, file_system, run_in_directory)
@@ -111,22 +111,22 @@ class LogCleaner:
             logs,
             clock,
             self.counters,
-            self._left_alone,
+            self._skipped_logs,
             self._checkpoints,
             begin_retention,
         )
 
     @property
     def uncleanable(self) -> Mapping[TopicPartition, str]:
-        """Logs that failed to clean, with the reason; left alone as ``LeftAlone`` says."""
-        return self._left_alone.uncleanable
+        """Logs that failed to clean, with the reason; left alone as ``SkippedLogs`` says."""
+        return self._skipped_logs.uncleanable
 
     # ---- requests
 
     def update_config(self, config: BrokerConfig) -> None:
         """Take other settings; running passes go on with theirs."""
         self._config = config
-        self._left_alone.backoff_ms = config.log_cleaner_backoff_ms
+        self._skipped_logs.backoff_ms = config.log_cleaner_backoff_ms
         self._threads.resize(max(1, config.log_cleaner_threads))
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         # The next ones are made with the new buffers; those at work now are not used again.
@@ -145,7 +145,7 @@ class LogCleaner:
                 off = CleaningAbortedError("there is no cleaner: log.cleaner.threads is 0")
                 self._answer(topic_partition, CleaningOutcome(0, 0, 0, 0, off))
                 return asked
-            self._left_alone.ask_again(topic_partition)
+            self._skipped_logs.ask_again(topic_partition)
             if not self._is_stopping:
                 self._begin_asked()
         return asked
@@ -187,7 +187,7 @@ class LogCleaner:
     def forget(self, topic_partition: TopicPartition) -> None:
         """The log is deleted: a new one of the same name is another log."""
         self._states.forget(topic_partition)
-        self._left_alone.forget(topic_partition)
+        self._skipped_logs.forget(topic_partition)
         self._checkpoints.forget(topic_partition)
 
     async def stop(self, deadline_seconds: float) -> bool:
@@ -258,7 +258,7 @@ class LogCleaner:
     def _may_be_cleaned(self, log: Log) -> bool:
         return self._states.of(
             log.topic_partition
-        ) is CleaningState.IDLE and not self._left_alone.holds(log)
+        ) is CleaningState.IDLE and not self._skipped_logs.skips(log)
 
     def _cannot_begin(self, log: Log, error: StorageError) -> None:
         if isinstance(error, DeferredReadError):
@@ -283,7 +283,7 @@ class LogCleaner:
             elif isinstance(failure, StorageError):
                 self._cannot_begin(log, failure)
             else:
-                self._left_alone.give_up_after_bug(log, failure)
+                self._skipped_logs.give_up_after_bug(log, failure)
 
         self._threads.run(error.work).add_done_callback(take_over)
 
@@ -310,9 +310,9 @@ class LogCleaner:
         idle = self._idle_cleaners
         cleaner = idle.pop() if idle else self._make_cleaner()
         started = self._clock.monotonic_ms()
-        rests = Rests(self._traffic, time.monotonic_ns, time.sleep)
+        pacer = Pacer(self._traffic, time.monotonic_ns, time.sleep)
         running = self._threads.run(
-            partial(job.run, cleaner, self._throttle, rests, self._loop, self._exchange)
+            partial(job.run, cleaner, self._throttle, pacer, self._loop, self._exchange)
         )
         running.add_done_callback(lambda _running: idle.append(cleaner))
         running.add_done_callback(partial(self._ended, job, started))

@@ -9,7 +9,7 @@ from typing import Final
 from seglog.broker.cleaning.checkpoint_saves import CheckpointSaves
 from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, CleaningOutcome
-from seglog.broker.cleaning.left_alone import LeftAlone
+from seglog.broker.cleaning.skipped_logs import SkippedLogs
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.storage.cleaner.plan import CleaningResult
 from seglog.broker.storage.errors import (
@@ -42,14 +42,14 @@ class PassResults:
         logs: LogManager,
         clock: Clock,
         counters: CleanerCounters,
-        left_alone: LeftAlone,
+        skipped_logs: SkippedLogs,
         checkpoints: CheckpointSaves,
         begin_retention: Callable[[Log], None],
     ) -> None:
         self._logs = logs
         self._clock = clock
         self._counters = counters
-        self._left_alone = left_alone
+        self._skipped_logs = skipped_logs
         self._checkpoints = checkpoints
         self._begin_retention = begin_retention
 
@@ -73,7 +73,7 @@ class PassResults:
         elif isinstance(error, SeglogError):
             self._failed(job, error)
         else:
-            self._left_alone.give_up_after_bug(job.log, error)
+            self._skipped_logs.give_up_after_bug(job.log, error)
             error = CleaningAbortedError(f"the pass failed: {type(error).__name__}: {error}")
         statistics = job.statistics
         return CleaningOutcome(
@@ -87,9 +87,9 @@ class PassResults:
     def cannot_begin(self, log: Log, error: StorageError) -> CleaningOutcome:
         """Note that a log's files could not be read; returns the outcome for the caller."""
         if isinstance(error, DiskFullError):  # or no descriptor: both pass
-            self._left_alone.postpone(log, error)
+            self._skipped_logs.postpone(log, error)
         else:
-            self._left_alone.give_up(log, error)
+            self._skipped_logs.give_up(log, error)
         size = log.segment_bytes_total
         return CleaningOutcome(size, size, 0, 0, error)
 
@@ -122,7 +122,7 @@ class PassResults:
         if self._logs.get(topic_partition) is not log or log.truncations != job.plan.truncations:
             return
         if job.plan.dirty_segments and result.end_offset <= job.plan.first_dirty_offset:
-            self._left_alone.postpone(log, "the pass got no further")
+            self._skipped_logs.postpone(log, "the pass got no further")
         self._checkpoints.advance(log, result.end_offset, partial(self._note_storage_error, log))
         # Delete everything below the log start now, not in the retention task (CLN-12).
         self._begin_retention(log)
@@ -133,14 +133,14 @@ class PassResults:
         if isinstance(error, CleaningAbortedError) or gone:
             logger.info("event=cleaning-stopped log=%s reason=%r", log.topic_partition, str(error))
         elif isinstance(error, DiskFullError):
-            self._left_alone.postpone(log, error)
+            self._skipped_logs.postpone(log, error)
             # What earlier groups and passes have replaced makes room for the next one.
             log_dir = self._logs.log_dir_of(log)
             self._logs.housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
         elif _was_taken_away(job, error):
-            self._left_alone.postpone(log, "a segment was deleted or cut meanwhile")
+            self._skipped_logs.postpone(log, "a segment was deleted or cut meanwhile")
         else:
-            self._left_alone.give_up(log, error)
+            self._skipped_logs.give_up(log, error)
             if isinstance(error, StorageError):
                 self._note_storage_error(log, error)
 

@@ -4,15 +4,15 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from typing import Final
 
 from seglog.broker.daemon.app import Broker
-from seglog.broker.daemon.service_manager import notify
 from seglog.broker.listeners.network import AddressUnavailableError
-from seglog.broker.runtime.descriptors import raise_descriptor_limit
 from seglog.broker.runtime.garbage import GarbageCollection
 from seglog.broker.runtime.line_output import STANDARD_ERROR, STANDARD_OUTPUT
 from seglog.broker.storage.errors import StorageError
@@ -45,6 +45,24 @@ def run_until_stopped(config: BrokerConfig, load_config: LoadConfig) -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_Daemon(config, load_config).run())
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit to the hard one, which this process may use anyway.
+
+    Soft limits are low, 1024 in most places, for the sake of programs that use ``select``. A
+    refusal is logged and harmless: the limit stays.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        # Some systems name no hard limit and still refuse more than one of the kernel's.
+        logger.warning("event=descriptor-limit-kept soft=%d hard=%d error=%s", soft, hard, error)
+    else:
+        logger.info("event=descriptor-limit-raised from=%d to=%d", soft, hard)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -148,3 +166,23 @@ def _announce(broker: Broker) -> None:
     )
     STANDARD_OUTPUT.write(line)
     notify("READY=1")
+
+
+def notify(state: str) -> bool:
+    """Send ``READY=1`` or ``STOPPING=1`` to systemd (sd_notify); False if it was not sent.
+
+    Without a service manager, that is without ``NOTIFY_SOCKET``, nothing happens.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # an abstract socket
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.connect(address)
+            channel.sendall(state.encode())
+    except OSError as error:
+        logger.warning('event=notify-failed state=%s error="%s"', state, error)
+        return False
+    return True

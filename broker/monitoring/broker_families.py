@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from seglog.broker.monitoring.families import HISTOGRAM, Family, counter, gauge, histogram_of
 from seglog.broker.partition.counters import BrokerCounters, TopicCounters
 from seglog.broker.partition.partition import Partition
+from seglog.broker.runtime.line_output import STANDARD_ERROR
 
 _TOPIC_METRICS: Final = (
     ("messagesin", "messages_in", "Records appended."),
@@ -60,6 +61,12 @@ _BROKER_GAUGES: Final = (
         "fetch_session_partitions",
         "Partitions in fetch sessions.",
     ),
+)
+
+_IO_FILE: Final = "/proc/self/io"
+_DISK_FIGURES: Final = (
+    ("read_bytes", "linux_disk_read_bytes", "Bytes that disks had to read for the process."),
+    ("write_bytes", "linux_disk_write_bytes", "Bytes that the process has made disks write."),
 )
 
 
@@ -154,6 +161,32 @@ def waiting_families(counters: BrokerCounters) -> list[Family]:
         "Memory that batches which workers inflate and check may take now.",
     ).add(counters.validation_bytes)
     return [waiting, quantiles, seconds.add(histogram_of(durations)), validation]
+
+
+def dropped_line_families() -> list[Family]:
+    """Lines of the log that nobody read in time."""
+    return [
+        counter("seglog_log_lines_dropped", "Lines of the log that were not written.").add(
+            STANDARD_ERROR.dropped_lines
+        )
+    ]
+
+
+def disk_families(io_file: str = _IO_FILE) -> list[Family]:
+    """The bytes that went past the page cache; no series where the system does not tell them."""
+    try:
+        with open(io_file, encoding="ascii") as file:
+            text = file.read()
+    except OSError:
+        text = ""
+    figures = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    families = []
+    for key, name, documentation in _DISK_FIGURES:
+        family = gauge(f"kafka_server_kafkaserver_{name}", documentation)
+        if key in figures:
+            family.add(int(figures[key]))
+        families.append(family)
+    return families
 
 
 def log_dir_families(log_dirs: Iterable[LogDirFigures]) -> list[Family]:

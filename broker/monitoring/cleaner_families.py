@@ -4,35 +4,17 @@ The first ones have the names of Kafka's ``LogCleaner`` and ``LogCleanerManager`
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from seglog.broker.cleaning.counters import CleanerCounters
+from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.monitoring.families import Family, counter, gauge
 from seglog.broker.storage.cleaner.candidates import CleanableLog
 from seglog.broker.storage.log import Log
 from seglog.protocol.types import TopicPartition
 
 
-class CleanerFigures(Protocol):
-    """What is read of a ``LogCleaner``."""
-
-    @property
-    def counters(self) -> CleanerCounters:
-        """What it has done."""
-        ...
-
-    @property
-    def uncleanable(self) -> Mapping[TopicPartition, str]:
-        """What it has given up, with the reason."""
-        ...
-
-    def look_at(self, log: Log) -> CleanableLog:
-        """What there is to clean in a log."""
-        ...
-
-
 def cleaner_families(
-    cleaner: CleanerFigures, logs: Iterable[Log], *, per_partition: bool = True
+    cleaner: LogCleaner, logs: Iterable[Log], *, per_partition: bool = True
 ) -> list[Family]:
     """Compaction in numbers.
 

@@ -1,10 +1,10 @@
 """Metrics of listeners, connections and requests."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from seglog.broker.listeners.counters import NetworkCounters
+from seglog.broker.listeners.listener import Listener
 from seglog.broker.listeners.request_statistics import RequestStatistics
 from seglog.broker.monitoring.families import HISTOGRAM, Family, counter, gauge, histogram_of
 from seglog.broker.runtime.loop_load import LoopLoad
@@ -12,44 +12,6 @@ from seglog.protocol.errors import ErrorCode
 
 _PROCESSOR: Final = "0"
 """Kafka has several network threads a listener, and a label for them; here there is one."""
-
-
-class ConnectionView(Protocol):
-    """What is reported of a connection."""
-
-    @property
-    def software(self) -> tuple[str, str]:
-        """Name and version of the client's program."""
-        ...
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes of answers not taken yet."""
-        ...
-
-    @property
-    def input_bytes_held(self) -> int:
-        """Memory of its receive buffer."""
-        ...
-
-
-class ListenerView(Protocol):
-    """What is reported of a listener."""
-
-    @property
-    def name(self) -> str:
-        """As in the configuration."""
-        ...
-
-    @property
-    def counters(self) -> NetworkCounters:
-        """What it has counted."""
-        ...
-
-    @property
-    def connections(self) -> Collection[Any]:
-        """The open ones, each a ``ConnectionView``."""
-        ...
 
 
 def request_families(operations: Sequence[RequestStatistics]) -> list[Family]:
@@ -103,7 +65,7 @@ def load_families(load: LoopLoad) -> list[Family]:
     ]
 
 
-def connection_families(listeners: Iterable[ListenerView]) -> list[Family]:
+def connection_families(listeners: Iterable[Listener]) -> list[Family]:
     """Metrics of listeners and their connections."""
     connections = gauge(
         "kafka_server_socket_server_metrics_connection_count",
@@ -131,7 +93,7 @@ def connection_families(listeners: Iterable[ListenerView]) -> list[Family]:
     return [connections, software, held, queued]
 
 
-def traffic_families(listeners: Iterable[ListenerView]) -> list[Family]:
+def traffic_families(listeners: Iterable[Listener]) -> list[Family]:
     """What listeners have counted since the start."""
     simple = {
         "accepted": counter("seglog_connections_accepted", "Connections accepted.", "listener"),

@@ -13,6 +13,8 @@ from seglog.broker.listeners.ops_http import HttpAnswer, HttpRequest, Page
 from seglog.broker.monitoring.broker_families import (
     LogDirFigures,
     broker_counter_families,
+    disk_families,
+    dropped_line_families,
     log_dir_families,
     partition_families,
     topic_families,
@@ -33,7 +35,6 @@ from seglog.broker.monitoring.network_families import (
     request_families,
     traffic_families,
 )
-from seglog.broker.monitoring.process_families import disk_families, dropped_line_families
 from seglog.broker.monitoring.status import BrokerState, BrokerStatus
 from seglog.broker.monitoring.transaction_families import transaction_source
 from seglog.broker.requests.services import Services

@@ -38,12 +38,6 @@ class Handle(Generic[T]):
         # Opening it is no second use: the newest goes last anyway.
         self._recently_used = False
 
-    @property
-    def is_retired(self) -> bool:
-        """Whether it is closed, or will be with the last ``unpin``."""
-        with self._lock:
-            return self._is_retired
-
     def try_pin(self) -> bool:
         """Keeps the value open until ``unpin``; False if it is on its way out already."""
         lock = self._lock

@@ -163,11 +163,6 @@ class ProducerSnapshotFiles:
         """Take note that the log's folder was renamed."""
         self._directory = directory
 
-    def remove_all(self) -> None:
-        """Delete every snapshot."""
-        for offset in self.offsets:
-            self.remove(offset)
-
     def remove_stray(self, segment_bases: Collection[int]) -> None:
         """Delete snapshots that belong to no segment, and windows that belong to no snapshot.
 

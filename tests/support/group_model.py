@@ -5,9 +5,9 @@ from typing import Any
 from seglog.broker.coordinator.groups.group import ClassicGroup
 from seglog.broker.coordinator.groups.state import (
     Client,
+    ClockReading,
     GroupLimits,
     GroupState,
-    Moment,
     Outcome,
 )
 from seglog.protocol.api import (
@@ -40,8 +40,8 @@ class GroupDriver:
         self._ids = 0
 
     @property
-    def now(self) -> Moment:
-        return Moment(self.now_ms, WALL_MS + self.now_ms)
+    def now(self) -> ClockReading:
+        return ClockReading(self.now_ms, WALL_MS + self.now_ms)
 
     def take(self, outcome: Outcome) -> None:
         for ticket, answer in outcome.answers:

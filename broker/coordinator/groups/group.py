@@ -21,9 +21,9 @@ from seglog.broker.coordinator.groups.members import (
 from seglog.broker.coordinator.groups.rebalance import RebalancingGroup
 from seglog.broker.coordinator.groups.state import (
     Client,
+    ClockReading,
     GroupLimits,
     GroupState,
-    Moment,
     Outcome,
 )
 from seglog.broker.errors import RequestError
@@ -48,7 +48,7 @@ class ClassicGroup(RebalancingGroup):
         cls,
         group_id: str,
         limits: GroupLimits,
-        now: Moment,
+        now: ClockReading,
         *,
         generation: int,
         protocol_type: str,
@@ -93,7 +93,7 @@ class ClassicGroup(RebalancingGroup):
         request: JoinGroupRequest,
         client: Client,
         ticket: Ticket,
-        now: Moment,
+        now: ClockReading,
         new_member_id: str,
     ) -> Outcome:
         """Let a client join, or join again; its ticket is answered when the rebalance ends.
@@ -164,7 +164,7 @@ class ClassicGroup(RebalancingGroup):
         request: JoinGroupRequest,
         client: Client,
         ticket: Ticket,
-        now: Moment,
+        now: ClockReading,
         new_member_id: str,
         outcome: Outcome,
     ) -> None:
@@ -185,7 +185,7 @@ class ClassicGroup(RebalancingGroup):
         request: JoinGroupRequest,
         client: Client,
         ticket: Ticket,
-        now: Moment,
+        now: ClockReading,
         member_id: str,
         outcome: Outcome,
     ) -> None:
@@ -215,7 +215,7 @@ class ClassicGroup(RebalancingGroup):
         member: Member,
         request: JoinGroupRequest,
         ticket: Ticket,
-        now: Moment,
+        now: ClockReading,
         outcome: Outcome,
     ) -> None:
         is_unchanged = member.protocols == request.protocols
@@ -243,7 +243,7 @@ class ClassicGroup(RebalancingGroup):
         request: JoinGroupRequest,
         client: Client,
         ticket: Ticket,
-        now: Moment,
+        now: ClockReading,
         member_id: str,
         outcome: Outcome,
     ) -> None:
@@ -281,7 +281,7 @@ class ClassicGroup(RebalancingGroup):
 
     # ---- the assignment
 
-    def sync(self, request: SyncGroupRequest, ticket: Ticket, now: Moment) -> Outcome:
+    def sync(self, request: SyncGroupRequest, ticket: Ticket, now: ClockReading) -> Outcome:
         """Ask for an assignment; the leader brings all of them.
 
         Raises:
@@ -318,7 +318,7 @@ class ClassicGroup(RebalancingGroup):
             outcome.must_store = True
         return outcome
 
-    def stored(self, generation: int, now: Moment) -> Outcome:
+    def stored(self, generation: int, now: ClockReading) -> Outcome:
         """The assignments of a generation are in the log: give them out."""
         outcome = Outcome()
         if not self._is_storing or generation != self.generation:
@@ -332,7 +332,7 @@ class ClassicGroup(RebalancingGroup):
                 member.is_heard_of(now.monotonic_ms)
         return outcome
 
-    def store_failed(self, generation: int, error: ErrorCode, now: Moment) -> Outcome:
+    def store_failed(self, generation: int, error: ErrorCode, now: ClockReading) -> Outcome:
         """The assignments of a generation could not be stored: its members have to try again."""
         outcome = Outcome()
         if self._is_storing and generation == self.generation:
@@ -356,7 +356,7 @@ class ClassicGroup(RebalancingGroup):
 
     # ---- signs of life
 
-    def heartbeat(self, request: HeartbeatRequest, now: Moment) -> ErrorCode:
+    def heartbeat(self, request: HeartbeatRequest, now: ClockReading) -> ErrorCode:
         """Note that a member lives; REBALANCE_IN_PROGRESS tells it to join again.
 
         Raises:
@@ -370,7 +370,7 @@ class ClassicGroup(RebalancingGroup):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def check_commit(self, request: OffsetCommitRequest, now: Moment) -> None:
+    def check_commit(self, request: OffsetCommitRequest, now: ClockReading) -> None:
         """Judge whether the sender of a commit may store offsets.
 
         A client that belongs to no generation (-1, without a member id) may while the group is

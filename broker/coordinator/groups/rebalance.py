@@ -7,9 +7,9 @@ leaving and silence.
 from seglog.broker.coordinator.groups.members import Member, Members, Ticket
 from seglog.broker.coordinator.groups.state import (
     TRANSITIONS,
+    ClockReading,
     GroupLimits,
     GroupState,
-    Moment,
     Outcome,
 )
 from seglog.broker.errors import RequestError
@@ -36,7 +36,7 @@ class RebalancingGroup:
         changed_ms: wall clock of the last change of ``state``.
     """
 
-    def __init__(self, group_id: str, limits: GroupLimits, now: Moment) -> None:
+    def __init__(self, group_id: str, limits: GroupLimits, now: ClockReading) -> None:
         self.group_id = group_id
         self.limits = limits
         self.state = GroupState.EMPTY
@@ -71,12 +71,12 @@ class RebalancingGroup:
 
     # ---- rebalancing
 
-    def _move(self, state: GroupState, now: Moment) -> None:
+    def _move(self, state: GroupState, now: ClockReading) -> None:
         assert state in TRANSITIONS[self.state], (self.group_id, self.state, state)
         self.state = state
         self.changed_ms = now.wall_ms
 
-    def _prepare_rebalance(self, now: Moment, outcome: Outcome) -> None:
+    def _prepare_rebalance(self, now: ClockReading, outcome: Outcome) -> None:
         """Begin a rebalance, unless one is being prepared already."""
         if self.state is GroupState.PREPARING_REBALANCE:
             return
@@ -90,7 +90,7 @@ class RebalancingGroup:
         self._drop_syncs(ErrorCode.REBALANCE_IN_PROGRESS, now, outcome)
         self._move(GroupState.PREPARING_REBALANCE, now)
 
-    def _drop_syncs(self, error: ErrorCode, now: Moment, outcome: Outcome) -> None:
+    def _drop_syncs(self, error: ErrorCode, now: ClockReading, outcome: Outcome) -> None:
         """Nobody waits for an assignment any more."""
         self._sync_deadline_ms = None
         self._unsynced.clear()
@@ -101,7 +101,7 @@ class RebalancingGroup:
                 member.sync_ticket = None
                 member.is_heard_of(now.monotonic_ms)
 
-    def _complete_join_if_ready(self, now: Moment, outcome: Outcome) -> None:
+    def _complete_join_if_ready(self, now: ClockReading, outcome: Outcome) -> None:
         if self.state is not GroupState.PREPARING_REBALANCE:
             return
         is_due = now.monotonic_ms >= self._rebalance_deadline_ms
@@ -112,7 +112,7 @@ class RebalancingGroup:
                 return
         self._complete_join(now, outcome)
 
-    def _complete_join(self, now: Moment, outcome: Outcome) -> None:
+    def _complete_join(self, now: ClockReading, outcome: Outcome) -> None:
         """Begin the next generation with those who have joined."""
         for member in list(self.members):
             if member.join_ticket is None and member.instance_id is None:
@@ -159,7 +159,7 @@ class RebalancingGroup:
 
     # ---- losing members
 
-    def leave(self, leaving: LeavingMember, now: Moment) -> Outcome:
+    def leave(self, leaving: LeavingMember, now: ClockReading) -> Outcome:
         """Take a member out, a static one also by its instance id alone.
 
         Raises:
@@ -178,7 +178,7 @@ class RebalancingGroup:
         self._remove(member, now, outcome)
         return outcome
 
-    def abandon(self, ticket: Ticket, now: Moment) -> None:
+    def abandon(self, ticket: Ticket, now: ClockReading) -> None:
         """Whoever waits with this ticket has hung up; its session tells whether it comes back."""
         for member in self.members:
             if member.join_ticket is ticket:
@@ -188,7 +188,7 @@ class RebalancingGroup:
                 member.sync_ticket = None
                 member.is_heard_of(now.monotonic_ms)
 
-    def expire(self, now: Moment) -> Outcome:
+    def expire(self, now: ClockReading) -> Outcome:
         """Do what is due: drop who was silent too long, end a rebalance that took too long."""
         outcome = Outcome()
         now_ms = now.monotonic_ms
@@ -213,7 +213,7 @@ class RebalancingGroup:
         self._complete_join_if_ready(now, outcome)
         return outcome
 
-    def _remove(self, member: Member, now: Moment, outcome: Outcome) -> None:
+    def _remove(self, member: Member, now: ClockReading, outcome: Outcome) -> None:
         self._dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, outcome)
         self._unsynced.discard(member.member_id)
         self.members.remove(member)
@@ -231,12 +231,12 @@ class RebalancingGroup:
 
     # ---- its end
 
-    def die(self, now: Moment) -> None:
+    def die(self, now: ClockReading) -> None:
         """The group is removed; only an empty one can be."""
         self._pending.clear()
         self._move(GroupState.DEAD, now)
 
-    def dismiss_all(self, error: ErrorCode, now: Moment) -> Outcome:
+    def dismiss_all(self, error: ErrorCode, now: ClockReading) -> Outcome:
         """Answer everyone who waits with an error; they may come again, nothing else changes."""
         outcome = Outcome()
         for member in self.members:

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from seglog.broker.coordinator.groups.group import ClassicGroup
 from seglog.broker.coordinator.groups.members import Member
-from seglog.broker.coordinator.groups.state import GroupLimits, Moment
+from seglog.broker.coordinator.groups.state import ClockReading, GroupLimits
 from seglog.broker.coordinator.internal_topics.records import Place, StoredRecord
 from seglog.protocol.api import ZERO_TOPIC_ID
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
@@ -115,7 +115,7 @@ def _group_key(group_id: str) -> bytes:
 
 
 def restored_group(
-    group_id: str, value: GroupMetadataValue, limits: GroupLimits, now: Moment
+    group_id: str, value: GroupMetadataValue, limits: GroupLimits, now: ClockReading
 ) -> ClassicGroup:
     """A group as its record has it."""
     members = [

@@ -38,8 +38,8 @@ TRANSITIONS: Final[Mapping[GroupState, frozenset[GroupState]]] = MappingProxyTyp
 """Which state may follow which."""
 
 
-class Moment(NamedTuple):
-    """Now, on both clocks: the monotonic one for deadlines, the wall clock for what is stored."""
+class ClockReading(NamedTuple):
+    """The time now: the monotonic clock for deadlines, the wall clock for what is stored."""
 
     monotonic_ms: int
     wall_ms: int

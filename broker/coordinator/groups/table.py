@@ -14,7 +14,7 @@ from seglog.broker.coordinator.groups.records import (
     restored_group,
 )
 from seglog.broker.coordinator.groups.replay import GroupReplay
-from seglog.broker.coordinator.groups.state import GroupLimits, GroupState, Moment
+from seglog.broker.coordinator.groups.state import ClockReading, GroupLimits, GroupState
 from seglog.broker.coordinator.groups.store import OffsetStore
 from seglog.broker.coordinator.internal_topics.loading import TopicLoader
 from seglog.broker.coordinator.internal_topics.records import Place
@@ -127,10 +127,10 @@ class GroupTable:
         """Whether some groups may not be known yet."""
         return self._loader.is_loading
 
-    def now(self) -> Moment:
+    def now(self) -> ClockReading:
         """The time on both clocks."""
         clock = self._services.clock
-        return Moment(clock.monotonic_ms(), clock.time_ms())
+        return ClockReading(clock.monotonic_ms(), clock.time_ms())
 
     def limits(self) -> GroupLimits:
         """What the configuration says now."""

@@ -5,7 +5,7 @@ makes. Each finished group of segments is handed over to the owner of the log, w
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from seglog.broker.storage.cleaner.batch_retention import BatchRetention
@@ -20,11 +20,11 @@ from seglog.broker.storage.cleaner.plan import (
     SegmentSwap,
     SourceSegment,
 )
-from seglog.broker.storage.cleaner.segment_groups import group_segments
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.transaction_walk import EndedTransaction
 from seglog.protocol.records.batch import RecordBatch, read_header
 from seglog.protocol.records.compaction import SkimpyOffsetMap, WalkStop, filter_batches
+from seglog.protocol.types import INT32_MAX
 
 HandOver = Callable[[SegmentSwap], None]
 """Gives finished files to the owner of the log and returns when they are swapped in."""
@@ -183,3 +183,34 @@ class _Filtering:
         # Less would make a loop of it: the kernel asks for no more than such a batch can grow to.
         assert len(self._out) < needed, (len(self._out), batch_bytes)
         self._out = bytearray(needed)
+
+
+def group_segments(
+    segments: Iterable[SourceSegment], max_bytes: int, max_index_bytes: int
+) -> list[list[SourceSegment]]:
+    """Neighbours that together stay within the size of one segment, of its indexes and its offsets.
+
+    A segment over the limits by itself is a group of its own. An empty segment joins regardless of
+    its offsets, so that empty ones do not pile up.
+    """
+    groups: list[list[SourceSegment]] = []
+    for segment in segments:
+        if groups and _fits(groups[-1], segment, max_bytes, max_index_bytes):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(
+    group: list[SourceSegment], segment: SourceSegment, max_bytes: int, max_index_bytes: int
+) -> bool:
+    joined = [*group, segment]
+    if sum(each.size_bytes for each in joined) > max_bytes:
+        return False
+    if sum(each.offset_index_bytes for each in joined) > max_index_bytes:
+        return False
+    if sum(each.time_index_bytes for each in joined) > max_index_bytes:
+        return False
+    last_offset = segment.end_offset - 1
+    return segment.size_bytes == 0 or last_offset - group[0].base_offset <= INT32_MAX

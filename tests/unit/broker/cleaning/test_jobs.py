@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from seglog.broker.cleaning.jobs import CleaningJob, ExchangeSteps
-from seglog.broker.cleaning.rests import Rests
+from seglog.broker.cleaning.pacing import Pacer
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.cleaner.cleaner import Cleaner
@@ -86,9 +86,9 @@ async def run_job(exchange: NotedExchange) -> CleaningResult:
     log = SimpleNamespace(config=LogConfig(cleanup_policy=frozenset({"compact"})))
     job = CleaningJob(cast("Log", log), PLAN, loop.create_future())
     throttle = Throttle(1e9, lambda: 0.0, lambda _seconds: None)
-    rests = Rests(Traffic(), lambda: 0, lambda _seconds: None)
+    pacer = Pacer(Traffic(), lambda: 0, lambda _seconds: None)
     cleaner = cast("Cleaner", OneSwap())
-    return await asyncio.to_thread(job.run, cleaner, throttle, rests, loop, steps)
+    return await asyncio.to_thread(job.run, cleaner, throttle, pacer, loop, steps)
 
 
 async def test_the_loop_waits_for_the_disk_when_segments_are_exchanged() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.daemon.service_manager import notify
+from seglog.broker.daemon.process import notify
 
 
 @pytest.mark.parametrize("abstract", [False, True])

@@ -17,6 +17,7 @@ from seglog.broker.listeners.request_statistics import RequestMetrics
 from seglog.broker.monitoring.broker_families import (
     LogDirFigures,
     broker_counter_families,
+    disk_families,
     log_dir_families,
     partition_families,
     topic_families,
@@ -34,7 +35,6 @@ from seglog.broker.monitoring.network_families import (
     request_families,
     traffic_families,
 )
-from seglog.broker.monitoring.process_families import disk_families
 from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.partition.replicas import SoleReplica
 from seglog.broker.runtime.loop_lag import LoopLag

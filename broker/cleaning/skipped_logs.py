@@ -1,4 +1,4 @@
-"""LeftAlone: the logs that the cleaner does not touch, until something changes or for a while."""
+"""SkippedLogs: the logs that the cleaner skips, until something changes or for a while."""
 
 import logging
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class _Evidence(NamedTuple):
     file: tuple[int, int] | None
 
 
-class LeftAlone:
+class SkippedLogs:
     """Logs that failed to clean, and others that are to be tried again later.
 
     Args:
@@ -55,7 +55,7 @@ class LeftAlone:
         self._evidence: dict[TopicPartition, _Evidence] = {}
         self._not_before_ms: dict[TopicPartition, float] = {}
 
-    def holds(self, log: Log) -> bool:
+    def skips(self, log: Log) -> bool:
         """Whether the cleaner skips a log now; a log whose data has changed is released."""
         topic_partition = log.topic_partition
         if topic_partition in self.uncleanable:
@@ -67,7 +67,7 @@ class LeftAlone:
         return self._not_before_ms.get(topic_partition, 0) > self._clock.monotonic_ms()
 
     def postpone(self, log: Log, reason: object) -> None:
-        """Leave a log alone for a while; nothing is wrong with it."""
+        """Skip a log for a while; nothing is wrong with it."""
         topic_partition, now_ms = log.topic_partition, self._clock.monotonic_ms()
         if self._not_before_ms.get(topic_partition, 0) <= now_ms:
             logger.warning(
@@ -76,7 +76,7 @@ class LeftAlone:
         self._not_before_ms[topic_partition] = now_ms + self.backoff_ms
 
     def give_up(self, log: Log, error: Exception) -> None:
-        """Leave a log alone from now on (CLN-8)."""
+        """Skip a log from now on (CLN-8)."""
         if log.topic_partition in self.uncleanable:
             return
         self._note(log, str(error), error)

@@ -1,12 +1,17 @@
-"""The transition table of the cleaner, its throttle and its rests."""
+"""The transition table of the cleaner, its throttle and its pacer."""
 
 import itertools
 import math
 
 import pytest
 
-from seglog.broker.cleaning.rests import QUIET_NS, REST_SECONDS, TURN_NS, Rests, rest_after
-from seglog.broker.cleaning.states import TRANSITIONS, CleaningEvent, CleaningState, CleaningStates
+from seglog.broker.cleaning.cleaning_states import (
+    TRANSITIONS,
+    CleaningEvent,
+    CleaningState,
+    CleaningStates,
+)
+from seglog.broker.cleaning.pacing import PAUSE_SECONDS, QUIET_NS, TURN_NS, Pacer, pause_after
 from seglog.broker.cleaning.throttle import Throttle
 from seglog.broker.runtime.traffic import Traffic
 from seglog.protocol.types import TopicPartition
@@ -111,13 +116,13 @@ def test_an_unlimited_cleaner_waits() -> None:
 
 
 class Machine:
-    """A clock that moves when a pass works or rests, and the traffic beside it."""
+    """A clock that moves when a pass works or pacer, and the traffic beside it."""
 
     def __init__(self) -> None:
         self.now_ns = 10**12
         self.traffic = Traffic()
         self.rested: list[float] = []
-        self.rests = Rests(self.traffic, lambda: self.now_ns, self.sleep)
+        self.pacer = Pacer(self.traffic, lambda: self.now_ns, self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.rested.append(seconds)
@@ -125,7 +130,7 @@ class Machine:
 
     def work(self, elapsed_ns: int) -> None:
         self.now_ns += elapsed_ns
-        self.rests.rest_if_due()
+        self.pacer.pause_if_due()
 
     def request(self) -> None:
         self.traffic.last_work_ns = self.now_ns
@@ -137,7 +142,7 @@ def test_a_pass_keeps_its_processor_for_many_chunks_while_others_wait_for_it() -
     for chunk in range(1, 13):
         machine.work(TURN_NS // 4)
         assert len(machine.rested) == chunk // 4
-    assert set(machine.rested) == {REST_SECONDS}
+    assert set(machine.rested) == {PAUSE_SECONDS}
 
 
 def test_an_idle_broker_is_cleaned_at_a_third_of_the_speed() -> None:
@@ -154,26 +159,26 @@ def test_a_pass_at_full_speed_takes_no_notice_of_the_request_that_comes() -> Non
     machine.work(QUIET_NS)
     machine.request()
     machine.work(TURN_NS // 4)
-    assert machine.rested == [REST_SECONDS]
+    assert machine.rested == [PAUSE_SECONDS]
     machine.work(QUIET_NS)
     machine.work(QUIET_NS)
-    assert machine.rested == [REST_SECONDS]
+    assert machine.rested == [PAUSE_SECONDS]
 
 
 @pytest.mark.parametrize(
     ("turn_ns", "quiet_ns", "seconds"),
     [
         (TURN_NS - 1, 0, 0.0),
-        (TURN_NS, 0, REST_SECONDS),
-        (TURN_NS, -1, REST_SECONDS),  # a request came between the two looks at the clock
-        (TURN_NS, QUIET_NS - 1, REST_SECONDS),
+        (TURN_NS, 0, PAUSE_SECONDS),
+        (TURN_NS, -1, PAUSE_SECONDS),  # a request came between the two looks at the clock
+        (TURN_NS, QUIET_NS - 1, PAUSE_SECONDS),
         (TURN_NS, QUIET_NS, 0.0),
     ],
 )
 def test_a_rest_is_due_a_chunk_too_early_or_too_late(
     turn_ns: int, quiet_ns: int, seconds: float
 ) -> None:
-    assert rest_after(turn_ns, quiet_ns) == seconds
+    assert pause_after(turn_ns, quiet_ns) == seconds
 
 
 def test_a_rest_is_counted_as_part_of_the_turn_that_follows() -> None:
@@ -181,7 +186,7 @@ def test_a_rest_is_counted_as_part_of_the_turn_that_follows() -> None:
     machine = Machine()
     machine.request()
     machine.work(TURN_NS)
-    machine.rests.rest_if_due()
+    machine.pacer.pause_if_due()
     assert len(machine.rested) == 1
 
 
@@ -195,5 +200,5 @@ def test_rests_are_added_to_what_a_throttled_pass_waits_anyway() -> None:
         machine.request()
         machine.work(TURN_NS)
     rate = 1000 * chunk_bytes / ((machine.now_ns - started_ns) / 1e9)
-    assert machine.rested.count(REST_SECONDS) == 1000
+    assert machine.rested.count(PAUSE_SECONDS) == 1000
     assert rate == pytest.approx(50e6, rel=0.05)

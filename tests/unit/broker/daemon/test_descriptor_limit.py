@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seglog.broker.runtime.descriptors import raise_descriptor_limit
+from seglog.broker.daemon.process import raise_descriptor_limit
 
 
 @pytest.fixture
