@@ -33,8 +33,10 @@ USER seglog
 VOLUME /var/lib/seglog
 EXPOSE 9092 9644
 STOPSIGNAL SIGTERM
+# It asks whether the process answers, not whether it is ready: some engines kill a container that is
+# "unhealthy", and a long recovery would begin anew each time. Readiness is /readyz.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s \
-    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9644/readyz', timeout=2)"]
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9644/healthz', timeout=2)"]
 # The daemon itself is process 1 (no shell in between), so that SIGTERM reaches it.
 ENTRYPOINT ["seglogd"]
 CMD ["serve", "--config", "/etc/seglog/server.properties"]
