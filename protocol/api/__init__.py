@@ -50,6 +50,21 @@ from seglog.protocol.api.data import (
     ProduceRequest,
     ProduceResponse,
 )
+from seglog.protocol.api.group_offsets import (
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResult,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResult,
+    OffsetFetchGroup,
+    OffsetFetchGroupResult,
+    OffsetFetchPartition,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResult,
+)
 from seglog.protocol.api.groups import (
     Coordinator,
     CoordinatorType,
@@ -74,19 +89,6 @@ from seglog.protocol.api.groups import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
-    OffsetCommitPartition,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResult,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResult,
-    OffsetFetchGroup,
-    OffsetFetchGroupResult,
-    OffsetFetchPartition,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResult,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -109,12 +111,7 @@ from seglog.protocol.api.housekeeping import (
     RunRetentionResponse,
     SegmentDescription,
 )
-from seglog.protocol.api.keys import (
-    AUTHORIZED_OPERATIONS_NOT_REQUESTED,
-    ZERO_TOPIC_ID,
-    ApiKey,
-    RecordSource,
-)
+from seglog.protocol.api.operations import OPERATIONS
 from seglog.protocol.api.producers import (
     ActiveProducer,
     DescribeProducersRequest,
@@ -165,9 +162,16 @@ from seglog.protocol.api.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from seglog.protocol.declaration.keys import (
+    AUTHORIZED_OPERATIONS_NOT_REQUESTED,
+    ZERO_TOPIC_ID,
+    ApiKey,
+    RecordSource,
+)
 
 __all__ = [
     "AUTHORIZED_OPERATIONS_NOT_REQUESTED",
+    "OPERATIONS",
     "ZERO_TOPIC_ID",
     "ActiveProducer",
     "AddOffsetsToTxnRequest",

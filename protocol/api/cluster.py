@@ -1,8 +1,8 @@
 """What clients ask about the cluster and its leaders beyond plain metadata."""
 
-from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED
-from seglog.protocol.api.shape import field, shape
 from seglog.protocol.api.topics import BrokerMetadata, TopicMetadata
+from seglog.protocol.declaration.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 

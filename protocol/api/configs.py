@@ -1,6 +1,6 @@
 """Reading and changing configurations."""
 
-from seglog.protocol.api.shape import field, shape
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import AlterConfigOperation, ConfigResourceType, ConfigSource
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from seglog.protocol.api.keys import ZERO_TOPIC_ID, RecordSource
-from seglog.protocol.api.shape import field, shape
 from seglog.protocol.api.topics import BrokerMetadata
+from seglog.protocol.declaration.keys import ZERO_TOPIC_ID, RecordSource
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import (
     IsolationLevel,

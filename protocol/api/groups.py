@@ -1,12 +1,12 @@
-"""Consumer groups: membership, committed offsets, and what tools ask about groups.
+"""Consumer groups: membership, and what tools ask about groups.
 
 The metadata of a member and its assignment are opaque bytes: clients agree on their content.
 """
 
 from enum import IntEnum
 
-from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ZERO_TOPIC_ID
-from seglog.protocol.api.shape import field, shape
+from seglog.protocol.declaration.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 
@@ -164,131 +164,6 @@ class LeaveGroupResponse:
     """One result for each member of the request, or an error for all of it."""
 
     members: list[LeaveGroupResult]
-    error: ErrorCode = ErrorCode.NONE
-    throttle_time_ms: int = 0
-
-
-@shape
-class OffsetCommitPartition:
-    """The offset to store for one partition."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str | None = None
-    topic_id: bytes = ZERO_TOPIC_ID
-
-
-@shape
-class OffsetCommitRequest:
-    """Store offsets; generation -1 and an empty member id stand for a client outside of groups."""
-
-    group_id: str
-    partitions: list[OffsetCommitPartition]
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    retention_time_ms: int = -1
-
-
-@shape
-class OffsetCommitResult:
-    """What became of one offset."""
-
-    topic: str
-    partition: int
-    error: ErrorCode = ErrorCode.NONE
-    topic_id: bytes = ZERO_TOPIC_ID
-
-
-@shape
-class OffsetCommitResponse:
-    """One result for each partition of the request."""
-
-    partitions: list[OffsetCommitResult]
-    throttle_time_ms: int = 0
-
-
-@shape
-class OffsetFetchPartition:
-    """A partition whose offset is asked for."""
-
-    topic: str
-    partition: int
-    topic_id: bytes = ZERO_TOPIC_ID
-
-
-@shape
-class OffsetFetchGroup:
-    """One group; ``partitions`` None means all that have an offset."""
-
-    group_id: str
-    partitions: list[OffsetFetchPartition] | None = None
-    member_id: str | None = None
-    member_epoch: int = -1
-
-
-@shape
-class OffsetFetchRequest:
-    """Read committed offsets; ``require_stable`` refuses those of open transactions."""
-
-    groups: list[OffsetFetchGroup]
-    require_stable: bool = False
-
-
-@shape
-class OffsetFetchResult:
-    """The offset of one partition, -1 where there is none."""
-
-    topic: str
-    partition: int
-    offset: int = -1
-    leader_epoch: int = -1
-    metadata: str | None = ""
-    error: ErrorCode = ErrorCode.NONE
-    topic_id: bytes = ZERO_TOPIC_ID
-
-
-@shape
-class OffsetFetchGroupResult:
-    """The offsets of one group, or an error for all of it."""
-
-    group_id: str
-    partitions: list[OffsetFetchResult] = field(default_factory=list)
-    error: ErrorCode = ErrorCode.NONE
-
-
-@shape
-class OffsetFetchResponse:
-    """One result for each group of the request, in its order."""
-
-    groups: list[OffsetFetchGroupResult]
-    throttle_time_ms: int = 0
-
-
-@shape
-class OffsetDeleteRequest:
-    """Delete the offsets of some ``(topic, partition)`` pairs."""
-
-    group_id: str
-    partitions: list[tuple[str, int]]
-
-
-@shape
-class OffsetDeleteResult:
-    """What became of one offset."""
-
-    topic: str
-    partition: int
-    error: ErrorCode = ErrorCode.NONE
-
-
-@shape
-class OffsetDeleteResponse:
-    """One result for each partition of the request, or an error for all of it."""
-
-    partitions: list[OffsetDeleteResult]
     error: ErrorCode = ErrorCode.NONE
     throttle_time_ms: int = 0
 

@@ -1,6 +1,6 @@
 """Looking into logs, and running housekeeping on demand."""
 
-from seglog.protocol.api.shape import field, shape
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 

@@ -1,6 +1,6 @@
 """Producer ids, and the producers that a partition remembers."""
 
-from seglog.protocol.api.shape import field, shape
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 

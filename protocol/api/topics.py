@@ -1,8 +1,8 @@
 """Metadata, and creating, growing and deleting topics."""
 
 from seglog.protocol.api.configs import ConfigEntry
-from seglog.protocol.api.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ZERO_TOPIC_ID
-from seglog.protocol.api.shape import field, shape
+from seglog.protocol.declaration.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ZERO_TOPIC_ID
+from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
 
 

@@ -1,8 +1,29 @@
 """Transactions: adding partitions and offsets to them, ending them, and looking at them."""
 
-from seglog.protocol.api.groups import OffsetCommitPartition, OffsetCommitResult
-from seglog.protocol.api.shape import field, shape
+from typing import Final
+
+from seglog.protocol.api.group_offsets import OffsetCommitPartition, OffsetCommitResult
+from seglog.protocol.declaration.fields import (
+    by_topic,
+    error_code,
+    int16,
+    int32,
+    int64,
+    since,
+    string,
+    topic_name,
+    topic_uuid,
+)
+from seglog.protocol.declaration.keys import ApiKey
+from seglog.protocol.declaration.layout import variant
+from seglog.protocol.declaration.operation import Operation
+from seglog.protocol.declaration.shape import field, kafka_order, shape
 from seglog.protocol.errors import ErrorCode
+
+_TXN_COMMIT_ERRORS: Final = {
+    ErrorCode.PRODUCER_FENCED: (6, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ErrorCode.TRANSACTION_ABORTABLE: (4, ErrorCode.INVALID_TXN_STATE),
+}
 
 
 @shape
@@ -88,6 +109,10 @@ class EndTxnResponse:
     throttle_time_ms: int = 0
 
 
+@kafka_order(
+    "transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id",
+    "group_instance_id",
+)  # fmt: skip
 @shape
 class TxnOffsetCommitRequest:
     """Store offsets that become visible when the transaction commits.
@@ -95,23 +120,46 @@ class TxnOffsetCommitRequest:
     ``may_add`` adds the group's offsets to the transaction if they are not yet (Kafka's TV2).
     """
 
-    transactional_id: str
-    group_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: list[OffsetCommitPartition]
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    may_add: bool = False
+    transactional_id: str = string("0+")
+    group_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    partitions: list[OffsetCommitPartition] = by_topic(
+        variant(
+            OffsetCommitPartition,
+            topic=topic_name("0-5", kafka="name", ignorable=True),
+            topic_id=topic_uuid("6+"),
+            partition=int32("0+", kafka="partition_index"),
+            offset=int64("0+", kafka="committed_offset"),
+            leader_epoch=int32("2+", kafka="committed_leader_epoch", default=-1, ignorable=True),
+            metadata=string("0+", kafka="committed_metadata", nullable="0+"),
+        ),
+        "0+",
+    )
+    generation_id: int = int32("3+", kafka="generation_id_or_member_epoch", default=-1)
+    member_id: str = string("3+", default="")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    may_add: bool = since("5+", default=False, native=True)
 
 
+@kafka_order("throttle_time_ms")
 @shape
 class TxnOffsetCommitResponse:
     """One result for each partition of the request."""
 
-    partitions: list[OffsetCommitResult]
-    throttle_time_ms: int = 0
+    partitions: list[OffsetCommitResult] = by_topic(
+        variant(
+            OffsetCommitResult,
+            topic=topic_name("0-5", kafka="name", ignorable=True),
+            topic_id=topic_uuid("6+"),
+            partition=int32("0+", kafka="partition_index"),
+            error=error_code("0+", older=_TXN_COMMIT_ERRORS),
+        ),
+        "0+",
+        runs="0+",
+        answers="partitions",
+    )
+    throttle_time_ms: int = int32("0+", default=0)
 
 
 @shape
@@ -217,3 +265,15 @@ class ListTransactionsResponse:
     unknown_states: list[str] = field(default_factory=list)
     error: ErrorCode = ErrorCode.NONE
     throttle_time_ms: int = 0
+
+
+OPERATIONS: Final = (
+    Operation(
+        ApiKey.TXN_OFFSET_COMMIT,
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
+        versions="0-6",
+        served="0-5",
+        flexible="3+",
+    ),
+)

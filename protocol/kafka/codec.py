@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
+from seglog.protocol.declaration.layout import WireMessage
 from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.kafka.decoder import compile_decoder
@@ -16,7 +17,8 @@ from seglog.protocol.kafka.schema import Message
 from seglog.protocol.kafka.source import field_path
 from seglog.protocol.limits import MAX_ARRAY_ELEMENTS
 
-MessageT = TypeVar("MessageT", bound=Message)
+MessageT = TypeVar("MessageT")
+RecordT = TypeVar("RecordT", bound=Message)
 
 _INT16: Final = struct.Struct(">h")
 
@@ -38,8 +40,16 @@ def decode(
     Raises:
         ProtocolError: the input does not follow the declaration, or the version is not declared.
     """
+    wire: WireMessage = message.__message__  # type: ignore[attr-defined]  # of all that is coded
+    return decode_wire(wire, version, buffer, position)
+
+
+def decode_wire(
+    message: WireMessage, version: int, buffer: memoryview, position: int = 0
+) -> tuple[Any, int]:
+    """The same for a message by its description, which may be a variant of its class."""
     _check_version(message, version)
-    decoder = compile_decoder(message, version, version in message.flexible)
+    decoder = compile_decoder(message.layout, version, version in message.flexible)
     try:
         return decoder(buffer, position, len(buffer), [MAX_ARRAY_ELEMENTS])
     except (IndexError, struct.error) as error:
@@ -50,29 +60,31 @@ def decode(
         raise _error(message, version, str(error), error) from error
 
 
-def encode_chunks(message: Message, version: int) -> list[Any]:
+def encode_chunks(message: Any, version: int, wire: WireMessage | None = None) -> list[Any]:
     """Encode one message as a list of chunks: bytes, and the records of its fields as they are.
+
+    ``wire`` is its description, if it is a variant of its class.
 
     Raises:
         ProtocolError: a value does not fit its field, or the version cannot carry it.
     """
-    kind = type(message)
+    kind: WireMessage = wire or message.__message__
     _check_version(kind, version)
-    encoder = compile_encoder(kind, version, version in kind.flexible)
+    encoder = compile_encoder(kind.layout, version, version in kind.flexible)
     chunks: list[Any] = []
     try:
         encoder(message, chunks.append)
-    except (struct.error, AttributeError, TypeError, ValueError) as error:
+    except (struct.error, AttributeError, TypeError, ValueError, IndexError) as error:
         raise _error(kind, version, str(error), error) from error
     return chunks
 
 
-def encode(message: Message, version: int) -> list[Part]:
+def encode(message: Any, version: int, wire: WireMessage | None = None) -> list[Part]:
     """Encode one message as few parts as possible: see ``join``; raises as ``encode_chunks``."""
-    return join(encode_chunks(message, version))
+    return join(encode_chunks(message, version, wire))
 
 
-def encode_bytes(message: Message, version: int) -> bytes:
+def encode_bytes(message: Any, version: int) -> bytes:
     """Encode one message whose records, if any, are in memory; raises as ``encode_chunks``."""
     return b"".join(encode_chunks(message, version))
 
@@ -104,7 +116,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
     return _INT16.pack(version) + encode_bytes(message, version)
 
 
-def decode_versioned(message: type[MessageT], data: bytes) -> MessageT:
+def decode_versioned(message: type[RecordT], data: bytes) -> RecordT:
     """Decode a value behind its int16 version.
 
     A version newer than the declared ones is read as the newest of them; the fields that it adds
@@ -124,7 +136,7 @@ def encode_record_key(message: Message) -> bytes:
     return _INT16.pack(message.api_key) + encode_bytes(message, 0)
 
 
-def decode_record_key(data: bytes, *kinds: type[MessageT]) -> MessageT | None:
+def decode_record_key(data: bytes, *kinds: type[RecordT]) -> RecordT | None:
     """Decode a key of an internal topic; None where its kind is none of ``kinds``.
 
     Raises:
@@ -139,16 +151,14 @@ def decode_record_key(data: bytes, *kinds: type[MessageT]) -> MessageT | None:
     return None
 
 
-def _check_version(message: type[Message], version: int) -> None:
+def _check_version(message: WireMessage, version: int) -> None:
     if version not in message.versions:
         raise ProtocolError(
-            f"{message.__name__} has versions {message.versions}, not version {version}"
+            f"{message.name} has versions {message.versions}, not version {version}"
         )
 
 
-def _error(
-    message: type[Message], version: int, reason: str, error: BaseException
-) -> ProtocolError:
+def _error(message: WireMessage, version: int, reason: str, error: BaseException) -> ProtocolError:
     path = field_path(error.__traceback__)
-    where = f"{message.__name__}.{path}" if path else message.__name__
+    where = f"{message.name}.{path}" if path else message.name
     return ProtocolError(f"{where} (version {version}): {reason}")

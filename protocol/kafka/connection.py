@@ -17,9 +17,9 @@ from seglog.protocol.api import ApiKey
 from seglog.protocol.dialect import Part, Reply
 from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.decoder import skip_tagged
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from seglog.protocol.kafka.operations import Form, Offer
+from seglog.protocol.kafka.reading import skip_tagged
 from seglog.protocol.types import INT32_MAX, Acks
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class KafkaServerConnection:
         if not incoming.expects_response:
             raise UnsupportedApiError(incoming.api_key, incoming.form.version)
         version = incoming.form.version
-        name = incoming.form.operation.request_message.__name__.removesuffix("Request")
+        name = incoming.form.operation.request.name.removesuffix("Request")
         parts = self.encode_error(incoming, _NOT_OFFERED, _refusal_text(name, version))
         return Reply(parts, error=_NOT_OFFERED, operation=name, version=version)
 

@@ -1,9 +1,10 @@
-"""Compiles declarations to decoders: one straight-line function per (struct, version).
+"""Compiles declarations to decoders: one straight-line function per (layout, version).
 
 A decoder is ``decode(buffer, position, end, budget) -> (object, position)``. ``buffer`` is a
 memoryview of bytes, ``budget`` a list with the number of array elements that the message may still
-hold. Nothing is allocated for a count or a length before it is compared with what is left of the
-input: an element takes at least ``minimum_size`` bytes.
+hold. That of an element that is grouped by topic takes the fields of the topic as well. Nothing is
+allocated for a count or a length before it is compared with what is left of the input: an element
+takes at least ``minimum_size`` bytes.
 
 It raises ``MalformedError``, ``UnicodeDecodeError`` or, where the input just ends, ``IndexError``
 or ``struct.error``; ``codec`` turns all of them into a ``ProtocolError`` that names the field.
@@ -12,87 +13,32 @@ or ``struct.error``; ``codec`` turns all of them into a ``ProtocolError`` that n
 import struct
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
-from seglog.protocol.kafka.schema import FIXED_FORMATS, Field, Struct
-from seglog.protocol.kafka.source import MalformedError, Source
-from seglog.protocol.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
+from seglog.protocol.declaration.fields import FIXED_FORMATS, Field
+from seglog.protocol.declaration.layout import (
+    Layout,
+    Place,
+    topic_layout,
+)
+from seglog.protocol.errors import ErrorCode
+from seglog.protocol.kafka.objects import ObjectCompiler
+from seglog.protocol.kafka.reading import (
+    check_tag_count,
+    long_varint,
+    minimum_element_size,
+    read_tag,
+    refuse_count,
+    refuse_length,
+    refuse_number,
+    refuse_tag_size,
+    skip_tagged,
+    struct_of,
+)
+from seglog.protocol.limits import MAX_ARRAY_ELEMENTS
 
-StructT = TypeVar("StructT", bound=Struct)
-Decoder: TypeAlias = Callable[[memoryview, int, int, list[int]], tuple[StructT, int]]
-
-
-def long_varint(buffer: memoryview, position: int, low: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte ``low``, just before ``position``, was over 127.
-
-    Raises:
-        MalformedError: it takes more than five bytes or exceeds 32 bits.
-    """
-    value = low & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                break
-            return value, position
-    raise MalformedError("a varint is longer than 32 bits")
-
-
-def skip_tagged(buffer: memoryview, position: int, end: int) -> int:
-    """Step over a tagged block in which no tag is known."""
-    count = buffer[position]
-    position += 1
-    if count > 0x7F:
-        count, position = long_varint(buffer, position, count)
-    check_tag_count(count)
-    for _ in range(count):
-        _tag, size, position = read_tag(buffer, position, end)
-        position += size
-    return position
-
-
-def read_tag(buffer: memoryview, position: int, end: int) -> tuple[int, int, int]:
-    """Read the tag and the size of a tagged field; returns them and where its data starts."""
-    tag = buffer[position]
-    position += 1
-    if tag > 0x7F:
-        tag, position = long_varint(buffer, position, tag)
-    size = buffer[position]
-    position += 1
-    if size > 0x7F:
-        size, position = long_varint(buffer, position, size)
-    if size > end - position:
-        raise MalformedError(f"tagged field {tag} of {size} bytes, {end - position} are left")
-    return tag, size, position
-
-
-def check_tag_count(count: int) -> None:
-    """Refuse a tagged block with an absurd number of fields."""
-    if count > MAX_TAGGED_FIELDS:
-        raise MalformedError(f"{count} tagged fields, at most {MAX_TAGGED_FIELDS} are allowed")
-
-
-def refuse_length(length: int, left: int) -> NoReturn:
-    """Refuse a negative length (null where null is not allowed, or nonsense) or one too large."""
-    if length == -1:
-        raise MalformedError("null is not allowed")
-    raise MalformedError(f"length {length}, {left} bytes are left")
-
-
-def refuse_count(count: int, left: int) -> NoReturn:
-    """Refuse a number of array elements that is negative, over the limit, or cannot fit."""
-    if count == -1:
-        raise MalformedError("null is not allowed")
-    raise MalformedError(
-        f"{count} array elements in {left} bytes; at most {MAX_ARRAY_ELEMENTS} are allowed"
-    )
-
-
-def refuse_tag_size(announced: int, actual: int) -> NoReturn:
-    """Refuse a tagged field whose data is not as long as it was announced."""
-    raise MalformedError(f"tagged field of {actual} bytes was announced with {announced}")
+Decoder: TypeAlias = Callable[..., tuple[Any, int]]
+_ERRORS: Final = {int(code): code for code in ErrorCode}
 
 
 _HELPERS: Final = {
@@ -103,122 +49,74 @@ _HELPERS: Final = {
     "refuse_length": refuse_length,
     "refuse_count": refuse_count,
     "refuse_tag_size": refuse_tag_size,
+    "refuse_number": refuse_number,
+    "ERRORS": _ERRORS,
+    "UNKNOWN_ERROR": ErrorCode.UNKNOWN_SERVER_ERROR,
     "unpack_from": struct.unpack_from,
     "MAX_ELEMENTS": MAX_ARRAY_ELEMENTS,
 }
 
 
 @cache
-def minimum_size(struct_class: type[Struct], version: int, flexible: bool) -> int:
-    """The fewest bytes that one struct takes on the wire."""
-    size = sum(
-        _minimum_field_size(each, version, flexible)
-        for each in struct_class.__fields__
-        if each.is_plain_in(version)
-    )
-    return max(1, size + flexible)
-
-
-def _minimum_field_size(each: Field, version: int, flexible: bool) -> int:
-    if each.kind in FIXED_FORMATS:
-        return struct.calcsize(">" + FIXED_FORMATS[each.kind])
-    if each.kind == "uuid":
-        return 16
-    if each.kind == "struct":
-        if version in each.nullable:
-            return 1
-        assert isinstance(each.element, type)
-        return minimum_size(each.element, version, flexible)
-    if flexible:
-        return 1
-    return 2 if each.kind == "string" else 4
-
-
-def _minimum_element_size(each: Field, version: int, flexible: bool) -> int:
-    if isinstance(each.element, type):
-        return minimum_size(each.element, version, flexible)
-    assert each.element is not None
-    if each.element == "string":
-        return 1 if flexible else 2
-    return 16 if each.element == "uuid" else struct.calcsize(">" + FIXED_FORMATS[each.element])
-
-
-@cache
-def compile_decoder(struct_class: type[StructT], version: int, flexible: bool) -> Decoder[StructT]:
+def compile_decoder(layout: Layout, version: int, flexible: bool) -> Decoder:
     """The decoder of one struct in one version; compiled once."""
-    compiler = _DecoderCompiler(struct_class, version, flexible)
-    return compiler.compile()
+    return _DecoderCompiler(layout, version, flexible, dict(_HELPERS)).compile()
 
 
-class _DecoderCompiler:
-    """Writes the source of one decoder."""
-
-    def __init__(self, struct_class: type[Struct], version: int, flexible: bool) -> None:
-        self._struct_class = struct_class
-        self._version = version
-        self._flexible = flexible
-        names: dict[str, Any] = {**_HELPERS, "CLASS": struct_class, "new": struct_class.__new__}
-        self._source = Source("decode", struct_class, version, flexible, names)
+class _DecoderCompiler(ObjectCompiler):
+    """Writes the source of one decoder: how the bytes are taken apart."""
 
     def compile(self) -> Callable[..., Any]:
-        add = self._source.add
-        add(0, "def decode(b, p, end, budget):")
-        add(1, "o = new(CLASS)")
-        fields = self._struct_class.__fields__
-        for index, each in enumerate(fields):
-            if not each.is_plain_in(self._version):
-                self._default(each, index)
-        plain = [each for each in fields if each.is_plain_in(self._version)]
+        layout, add = self._layout, self._source.add
+        outer = "".join(f", v_{each.attribute}" for each in layout.outer)
+        add(0, f"def decode(b, p, end, budget{outer}):")
+        carried = layout.carried(self._version)
+        self._begin(carried)
+        plain = [place for place in carried if place.field.is_plain_in(self._version)]
         while plain:
             run = self._fixed_run(plain)
             if run:
                 self._unpack(run)
                 del plain[: len(run)]
             else:
-                self._source.field = plain[0].name
-                self._value(1, plain.pop(0))
+                self._source.field = plain[0].field.name
+                self._value(1, plain[0].field, self._target(plain.pop(0)))
         self._source.field = ""
         if self._flexible:
-            self._tagged_block([each for each in fields if each.is_tagged_in(self._version)])
-        add(1, "return o, p")
+            self._tagged_block([p for p in carried if p.field.is_tagged_in(self._version)])
+        self._end()
         return self._source.compile("decode")
 
-    def _default(self, each: Field, index: int) -> None:
-        if each.default == ():
-            self._source.add(1, f"o.{each.name} = []")
-        else:
-            self._source.names[f"default_{index}"] = each.default
-            self._source.add(1, f"o.{each.name} = default_{index}")
-
     @staticmethod
-    def _fixed_run(plain: list[Field]) -> list[Field]:
+    def _fixed_run(plain: list[Place]) -> list[Place]:
         """The fields at the front that one call can unpack together."""
         run = []
-        for each in plain:
-            if each.kind not in FIXED_FORMATS:
+        for place in plain:
+            if place.field.kind not in FIXED_FORMATS:
                 break
-            run.append(each)
+            run.append(place)
         return run
 
-    def _unpack(self, run: list[Field]) -> None:
-        letters = "".join(FIXED_FORMATS[each.kind] for each in run)
-        self._source.field = run[0].name if len(run) == 1 else f"{run[0].name}..{run[-1].name}"
-        targets = ", ".join(f"o.{each.name}" for each in run)
+    def _unpack(self, run: list[Place]) -> None:
+        letters = "".join(FIXED_FORMATS[place.field.kind] for place in run)
+        first, last = run[0].field.name, run[-1].field.name
+        self._source.field = first if len(run) == 1 else f"{first}..{last}"
+        targets = [self._target(place) for place in run]
         self._source.add(
             1,
-            f"{targets}, = {self._source.unpacker(letters)}(b, p)",
+            f"{', '.join(targets)}, = {self._source.unpacker(letters)}(b, p)",
             f"p += {struct.calcsize('>' + letters)}",
         )
+        for place, target in zip(run, targets, strict=True):
+            self._convert(1, place.field, target)
 
-    def _value(self, depth: int, each: Field) -> None:
+    def _value(self, depth: int, each: Field, target: str) -> None:
         """Read one field of a kind that is not fixed, or any kind within the tagged block."""
-        target = f"o.{each.name}"
-        add = self._source.add
         nullable = self._version in each.nullable
         if each.kind in FIXED_FORMATS:
             letter = FIXED_FORMATS[each.kind]
-            add(depth, f"{target}, = {self._source.unpacker(letter)}(b, p)")
-            add(depth, f"p += {struct.calcsize('>' + letter)}")
+            self._source.add(depth, f"{target}, = {self._source.unpacker(letter)}(b, p)")
+            self._source.add(depth, f"p += {struct.calcsize('>' + letter)}")
         elif each.kind == "uuid":
             self._uuid(depth, target)
         elif each.kind == "struct":
@@ -227,6 +125,7 @@ class _DecoderCompiler:
             self._array(depth, each, target, nullable)
         else:
             self._sized(depth, each.kind, target, nullable)
+        self._convert(depth, each, target)
 
     def _uuid(self, depth: int, target: str) -> None:
         self._source.add(
@@ -271,10 +170,11 @@ class _DecoderCompiler:
             "p = q",
         )
 
+    def _decoder(self, layout: Layout) -> str:
+        return self._source.value(compile_decoder(layout, self._version, self._flexible))
+
     def _struct(self, depth: int, each: Field, target: str, nullable: bool) -> None:
-        assert isinstance(each.element, type)
-        decode = f"decode_{each.element.__name__}"
-        self._source.names[decode] = compile_decoder(each.element, self._version, self._flexible)
+        decode = self._decoder(struct_of(each))
         if nullable:
             self._source.add(
                 depth, "n = b[p]", "p += 1", "if n == 255:", f"    {target} = None", "else:"
@@ -282,38 +182,68 @@ class _DecoderCompiler:
             depth += 1
         self._source.add(depth, f"{target}, p = {decode}(b, p, end, budget)")
 
-    def _array(self, depth: int, each: Field, target: str, nullable: bool) -> None:
-        self._length(depth, short=False)
-        depth = self._null_branch(depth, target, nullable)
-        element_size = _minimum_element_size(each, self._version, self._flexible)
-        add = self._source.add
-        add(
+    def _count(self, depth: int, element_size: int) -> None:
+        """Check the count ``n`` of elements that are about to be read."""
+        self._source.add(
             depth,
             f"if n < 0 or n > MAX_ELEMENTS or n * {element_size} > end - p:",
             "    refuse_count(n, end - p)",
             "budget[0] -= n",
             "if budget[0] < 0: refuse_count(MAX_ELEMENTS - budget[0], end - p)",
         )
+
+    def _array(self, depth: int, each: Field, target: str, nullable: bool) -> None:
+        self._length(depth, short=False)
+        depth = self._null_branch(depth, target, nullable)
+        size = minimum_element_size(each, self._version, self._flexible)
+        self._count(depth, size)
+        add = self._source.add
         if isinstance(each.element, str) and each.element in FIXED_FORMATS:
             letter = FIXED_FORMATS[each.element]
-            add(depth, f'{target} = list(unpack_from(f">{{n}}{letter}", b, p))')
-            add(depth, f"p += {element_size} * n")
+            add(depth, f'{target} = list(unpack_from(f">{{n}}{letter}", b, p))', f"p += {size} * n")
             return
         add(depth, f"{target} = items = []", "for _ in range(n):")
-        if isinstance(each.element, type):
-            decode = f"decode_{each.element.__name__}"
-            self._source.names[decode] = compile_decoder(
-                each.element, self._version, self._flexible
-            )
-            add(depth + 1, f"item, p = {decode}(b, p, end, budget)")
+        if each.group is not None:
+            self._topic(depth + 1, each)
+            return
+        if not isinstance(each.element, str):
+            add(depth + 1, f"item, p = {self._decoder(struct_of(each))}(b, p, end, budget)")
         elif each.element == "uuid":
             self._uuid(depth + 1, "item")
         else:
-            assert each.element is not None
             self._sized(depth + 1, each.element, "item", nullable=False)
         add(depth + 1, "items.append(item)")
 
-    def _tagged_block(self, tagged: list[Field]) -> None:
+    def _topic(self, depth: int, each: Field) -> None:
+        """Read the entry of one topic of a grouped list, with its elements."""
+        add, name = self._source.add, self._source.field
+        *outer, inner = topic_layout(each).fields
+        for field in outer:
+            self._source.field = f"{name}.{field.name}"
+            if field.is_plain_in(self._version):
+                self._value(depth, field, f"v_{field.attribute}")
+            else:
+                self._absent(depth, f"v_{field.attribute}", field.default)
+        self._source.field = f"{name}.{inner.name}"
+        self._length(depth, short=False)
+        size = minimum_element_size(inner, self._version, self._flexible)
+        self._count(depth, size)
+        element = struct_of(each)
+        topic = "".join(f", v_{field.attribute}" for field in outer)
+        if isinstance(inner.element, str):
+            letter = FIXED_FORMATS[inner.element]
+            add(depth, f'for item in unpack_from(f">{{n}}{letter}", b, p):')
+            add(depth + 1, f"items.append({self._bare_element(element)})")
+            add(depth, f"p += {size} * n")
+        else:
+            add(depth, "for _ in range(n):")
+            add(depth + 1, f"item, p = {self._decoder(element)}(b, p, end, budget{topic})")
+            add(depth + 1, "items.append(item)")
+        self._source.field = name
+        if self._flexible:
+            add(depth, "if b[p] == 0:", "    p += 1", "else:", "    p = skip_tagged(b, p, end)")
+
+    def _tagged_block(self, tagged: list[Place]) -> None:
         add = self._source.add
         add(1, "if b[p] == 0:", "    p += 1", "else:")
         if not tagged:
@@ -322,10 +252,10 @@ class _DecoderCompiler:
         self._length(2, short=False)
         add(2, "check_tag_count(n + 1)", "for _ in range(n + 1):")
         add(3, "tag, size, p = read_tag(b, p, end)", "after = p + size")
-        for each in tagged:
-            self._source.field = each.name
-            add(3, f"if tag == {each.tag}:")
-            self._value(4, each)
+        for place in tagged:
+            self._source.field = place.field.name
+            add(3, f"if tag == {place.field.tag}:")
+            self._value(4, place.field, self._target(place))
             add(4, "if p != after: refuse_tag_size(size, size + p - after)")
         self._source.field = ""
         add(3, "p = after")

@@ -1,4 +1,4 @@
-"""Compiles declarations to encoders: one straight-line function per (struct, version).
+"""Compiles declarations to encoders: one straight-line function per (layout, version).
 
 An encoder is ``encode(object, write)``; ``write`` takes one chunk after another: bytes, or what a
 records field holds, which is passed on as it is.
@@ -10,54 +10,33 @@ receiver would act on something the sender did not say.
 import struct
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, Final, TypeAlias
 
-from seglog.protocol.kafka.schema import FIXED_FORMATS, Field, Struct
-from seglog.protocol.kafka.source import MalformedError, Source
+from seglog.protocol.declaration.fields import FIXED_FORMATS, Field
+from seglog.protocol.declaration.layout import (
+    CLASS,
+    TUPLE,
+    Layout,
+    Place,
+    absent_fields,
+    only_layout,
+    topic_layout,
+)
+from seglog.protocol.kafka.reading import struct_of
+from seglog.protocol.kafka.source import Source
+from seglog.protocol.kafka.writing import (
+    SMALL_VARINTS,
+    merged,
+    records_length,
+    refuse_uuid,
+    refuse_value,
+    runs,
+    unsigned_varint,
+    write_tagged,
+)
 
-StructT = TypeVar("StructT", bound=Struct)
-Encoder: TypeAlias = Callable[[StructT, Callable[[Any], None]], None]
-
-
-def unsigned_varint(value: int) -> bytes:
-    """Encode ``value`` seven bits a byte, low bits first."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-SMALL_VARINTS: Final = tuple(unsigned_varint(value) for value in range(128))
-"""The varints of one byte, by value."""
-
-
-def records_length(records: Any) -> int:
-    """How many bytes a records field holds, wherever they are."""
-    if isinstance(records, (bytes, bytearray, memoryview)):
-        return len(records)
-    length: int = records.length
-    return length
-
-
-def refuse_value(value: object, version: int) -> NoReturn:
-    """Refuse to drop a value that the version cannot carry."""
-    raise MalformedError(f"version {version} cannot carry {value!r}")
-
-
-def refuse_uuid(value: bytes) -> NoReturn:
-    """Refuse an id of the wrong size, which would shift everything behind it."""
-    raise MalformedError(f"a UUID has 16 bytes, not {len(value)}")
-
-
-def write_tagged(write: Callable[[Any], None], fields: list[tuple[int, list[bytes]]]) -> None:
-    """Write a tagged block; each field is its tag and the chunks of its data."""
-    write(unsigned_varint(len(fields)))
-    for tag, chunks in fields:
-        data = b"".join(chunks)
-        write(unsigned_varint(tag) + unsigned_varint(len(data)) + data)
-
+Encoder: TypeAlias = Callable[[Any, Callable[[Any], None]], None]
 
 _HELPERS: Final = {
     "VARINTS": SMALL_VARINTS,
@@ -67,77 +46,111 @@ _HELPERS: Final = {
     "refuse_uuid": refuse_uuid,
     "pack": struct.pack,
     "write_tagged": write_tagged,
+    "merged": merged,
+    "runs": runs,
 }
 
 
 @cache
-def compile_encoder(struct_class: type[StructT], version: int, flexible: bool) -> Encoder[StructT]:
+def compile_encoder(layout: Layout, version: int, flexible: bool) -> Encoder:
     """The encoder of one struct in one version; compiled once."""
-    return _EncoderCompiler(struct_class, version, flexible).compile()
+    return _EncoderCompiler(layout, version, flexible).compile()
 
 
 class _EncoderCompiler:
-    """Writes the source of one encoder."""
+    """Writes the source of one encoder.
 
-    def __init__(self, struct_class: type[Struct], version: int, flexible: bool) -> None:
-        self._struct_class = struct_class
+    Within it, ``o`` is the object, ``only`` the only element of a list that stands in its place.
+    """
+
+    def __init__(self, layout: Layout, version: int, flexible: bool) -> None:
+        self._layout = layout
         self._version = version
         self._flexible = flexible
-        names: dict[str, Any] = dict(_HELPERS)
-        self._source = Source("encode", struct_class, version, flexible, names)
+        self._source = Source("encode", layout, version, flexible, dict(_HELPERS))
+        self._only = layout
 
     def compile(self) -> Callable[..., Any]:
-        fields = self._struct_class.__fields__
-        self._source.add(0, "def encode(o, w):")
-        for index, each in enumerate(fields):
-            carried = each.is_plain_in(self._version) or each.is_tagged_in(self._version)
-            if not carried and not each.ignorable:
-                self._source.field = each.name
-                self._source.add(
-                    1,
-                    f"x = o.{each.name}",
-                    f"if {self._differs(each, index)}: refuse_value(x, {self._version})",
-                )
-        plain = [each for each in fields if each.is_plain_in(self._version)]
+        add = self._source.add
+        add(0, "def encode(o, w):")
+        carried = self._layout.carried(self._version)
+        self._refuse_absent("o", self._layout, carried)
+        listed = self._layout.only(self._version)
+        if listed is not None:
+            self._only = only_layout(listed)
+            add(1, f"only = o.{listed.attribute}[0]")
+            self._refuse_absent("only", self._only, carried)
+        plain = [place for place in carried if place.field.is_plain_in(self._version)]
         while plain:
             run = []
-            while plain and plain[0].kind in FIXED_FORMATS:
+            while plain and plain[0].field.kind in FIXED_FORMATS:
                 run.append(plain.pop(0))
             if run:
                 self._pack(run)
             if plain:
-                each = plain.pop(0)
-                self._source.field = each.name
-                self._source.add(1, f"x = o.{each.name}")
-                self._value(1, each, "w")
+                place = plain.pop(0)
+                self._source.field = place.field.name
+                add(1, f"x = {self._expression(place)}")
+                self._value(1, place.field, "w")
         self._source.field = ""
         if self._flexible:
-            self._tagged_block(
-                [
-                    (index, each)
-                    for index, each in enumerate(fields)
-                    if each.is_tagged_in(self._version)
-                ]
-            )
-        self._source.add(1, "return")
+            self._tagged_block([p for p in carried if p.field.is_tagged_in(self._version)])
+        add(1, "return")
         return self._source.compile("encode")
 
-    def _differs(self, each: Field, index: int) -> str:
+    def _refuse_absent(self, holder: str, layout: Layout, carried: list[Place]) -> None:
+        for each in absent_fields(layout, carried, holder):
+            if each.ignorable or not each.versions:
+                continue
+            self._source.field = each.name
+            self._source.add(
+                1,
+                f"x = {self._expression(Place(each, holder))}",
+                f"if {self._differs(each)}: refuse_value(x, {self._version})",
+            )
+
+    def _expression(self, place: Place) -> str:
+        """The value of a field as it is written."""
+        each, holder = place
+        if not each.is_stored:
+            if each.give is None:
+                return "[]" if each.default == () else self._source.value(each.default)
+            return f"{self._source.value(each.give)}({holder})"
+        layout = self._only if holder == "only" else self._layout
+        return self._converted(each, layout.access(holder, each))
+
+    def _converted(self, each: Field, value: str) -> str:
+        older = {
+            error: before
+            for error, (since, before) in (each.older or {}).items()
+            if self._version < since
+        }
+        if older:
+            ladder = self._source.value(older)
+            return f"{ladder}.get(({value}), {value})"
+        nullable = self._version in each.nullable
+        if each.write is not None:
+            written = f"{self._source.value(each.write)}({value})"
+            return f"None if {value} is None else {written}" if nullable else written
+        if each.null is not None and not nullable:
+            return f"{self._source.value(each.null)} if {value} is None else {value}"
+        return value
+
+    def _differs(self, each: Field) -> str:
         """An expression that is true where ``x`` is not the default of the field."""
         if each.kind == "struct":
-            self._source.names[f"default_{index}"] = each.element() if each.element else None  # type: ignore[operator]  # a struct's element is its class
-            return f"x is not None and x != default_{index}"
+            return f"x is not None and x != {self._source.value(_default_of(each))}"
         if each.default is None:
             return "x is not None"
-        if each.default == ():
+        if each.default == () or each.default == {}:
             return "x is None or len(x)" if each.nullable else "x"
-        self._source.names[f"default_{index}"] = each.default
-        return f"x != default_{index}"
+        return f"x != {self._source.value(each.default)}"
 
-    def _pack(self, run: list[Field]) -> None:
-        letters = "".join(FIXED_FORMATS[each.kind] for each in run)
-        values = ", ".join(f"o.{each.name}" for each in run)
-        self._source.field = run[0].name if len(run) == 1 else f"{run[0].name}..{run[-1].name}"
+    def _pack(self, run: list[Place]) -> None:
+        letters = "".join(FIXED_FORMATS[place.field.kind] for place in run)
+        values = ", ".join(self._expression(place) for place in run)
+        first, last = run[0].field.name, run[-1].field.name
+        self._source.field = first if len(run) == 1 else f"{first}..{last}"
         self._source.add(1, f"w({self._source.packer(letters)}({values}))")
 
     def _length(self, depth: int, write: str, short: bool) -> None:
@@ -167,7 +180,10 @@ class _EncoderCompiler:
             self._struct(depth, each, write)
         elif each.kind == "array":
             depth = self._null_branch(depth, each, write, short=False)
-            self._array(depth, each, write)
+            if each.group is None:
+                self._array(depth, each, write)
+            else:
+                self._topics(depth, each, write)
         else:
             depth = self._null_branch(depth, each, write, short=each.kind == "string")
             self._sized(depth, each.kind, write)
@@ -180,47 +196,92 @@ class _EncoderCompiler:
         self._length(depth, write, short=kind == "string")
         add(depth, f"{write}(x)")
 
+    def _encoder(self, layout: Layout) -> str:
+        return self._source.value(compile_encoder(layout, self._version, self._flexible))
+
     def _struct(self, depth: int, each: Field, write: str) -> None:
-        assert isinstance(each.element, type)
-        encode = f"encode_{each.element.__name__}"
-        self._source.names[encode] = compile_encoder(each.element, self._version, self._flexible)
         if self._version in each.nullable:
             self._source.add(depth, "if x is None:", f"    {write}(b'\\xff')", "else:")
             depth += 1
             self._source.add(depth, f"{write}(b'\\x01')")
-        self._source.add(depth, f"{encode}(x, {write})")
+        self._source.add(depth, f"{self._encoder(struct_of(each))}(x, {write})")
 
     def _array(self, depth: int, each: Field, write: str) -> None:
         add = self._source.add
         add(depth, "n = len(x)")
         self._length(depth, write, short=False)
-        if isinstance(each.element, type):
-            encode = f"encode_{each.element.__name__}"
-            self._source.names[encode] = compile_encoder(
-                each.element, self._version, self._flexible
-            )
-            add(depth, "for item in x:", f"    {encode}(item, {write})")
+        if not isinstance(each.element, str):
+            add(depth, "for item in x:", f"    {self._encoder(struct_of(each))}(item, {write})")
         elif each.element in FIXED_FORMATS:
-            assert each.element is not None
             add(depth, f'if n: {write}(pack(f">{{n}}{FIXED_FORMATS[each.element]}", *x))')
         else:
-            assert each.element is not None
             add(depth, "for x in x:")
             if each.element == "uuid":
                 add(depth + 1, "if len(x) != 16: refuse_uuid(x)", f"{write}(x)")
             else:
                 self._sized(depth + 1, each.element, write)
 
-    def _tagged_block(self, tagged: list[tuple[int, Field]]) -> None:
+    def _topics(self, depth: int, each: Field, write: str) -> None:
+        """Write a flat list grouped by topic."""
+        assert each.group is not None
+        add, name, element = self._source.add, self._source.field, struct_of(each)
+        *outer, inner = topic_layout(each).fields
+        if self._version in each.group.runs:
+            group, named = "runs", outer
+        else:
+            # What the version does not say cannot tell two entries apart.
+            group, named = "merged", [e for e in outer if e.is_carried_in(self._version)]
+        key = self._source.value(_key_of(element, named))
+        add(depth, f"x = {group}(x, {key})", "n = len(x)")
+        self._length(depth, write, short=False)
+        add(depth, "for group in x:", "    item = group[0]")
+        depth += 1
+        for field in outer:
+            if field.is_plain_in(self._version):
+                self._source.field = f"{name}.{field.name}"
+                add(depth, f"x = {element.access('item', field)}")
+                self._value(depth, field, write)
+        self._source.field = f"{name}.{inner.name}"
+        add(depth, "n = len(group)")
+        self._length(depth, write, short=False)
+        if isinstance(inner.element, str):
+            value = element.access("item", element.inner[0])
+            letter = FIXED_FORMATS[inner.element]
+            add(depth, f'{write}(pack(f">{{n}}{letter}", *[{value} for item in group]))')
+        else:
+            add(depth, "for item in group:", f"    {self._encoder(element)}(item, {write})")
+        self._source.field = name
+        if self._flexible:
+            add(depth, f"{write}(b'\\0')")
+
+    def _tagged_block(self, tagged: list[Place]) -> None:
         add = self._source.add
         if not tagged:
             add(1, "w(b'\\0')")
             return
         add(1, "fields = []")
-        for index, each in sorted(tagged, key=lambda pair: pair[1].tag or 0):
+        for place in sorted(tagged, key=lambda place: place.field.tag or 0):
+            each = place.field
             self._source.field = each.name
-            add(1, f"x = o.{each.name}", f"if {self._differs(each, index)}:")
+            add(1, f"x = {self._expression(place)}", f"if {self._differs(each)}:")
             add(2, "chunks = []", "wt = chunks.append", f"fields.append(({each.tag}, chunks))")
             self._value(2, each, "wt")
         self._source.field = ""
         add(1, "if fields:", "    write_tagged(w, fields)", "else:", "    w(b'\\0')")
+
+
+def _key_of(element: Layout, named: list[Field]) -> Callable[[Any], Any]:
+    """What tells the topics of elements apart: these of their fields."""
+    if element.form == TUPLE:
+        return itemgetter(*(element.own.index(each) for each in named))
+    return attrgetter(*(each.attribute for each in named))
+
+
+def _default_of(each: Field) -> object:
+    """A struct whose fields all have their defaults."""
+    layout = struct_of(each)
+    if layout.form == CLASS:
+        assert layout.made is not None
+        return layout.made()
+    values = tuple(inner.default for inner in layout.own)
+    return values if layout.form == TUPLE else values[0]

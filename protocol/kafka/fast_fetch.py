@@ -12,7 +12,6 @@ from seglog.protocol.api import (
 from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.codec import join
-from seglog.protocol.kafka.encoder import records_length, unsigned_varint
 from seglog.protocol.kafka.fast_topics import (
     ENTRIES_MAX,
     by_topic,
@@ -21,6 +20,7 @@ from seglog.protocol.kafka.fast_topics import (
     read_flexible_topic,
     topic_bytes,
 )
+from seglog.protocol.kafka.writing import records_length, unsigned_varint
 from seglog.protocol.types import IsolationLevel
 
 _FIRST_FLEXIBLE: Final = 12

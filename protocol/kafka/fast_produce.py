@@ -16,7 +16,6 @@ from seglog.protocol.api import (
     ProduceResponse,
 )
 from seglog.protocol.dialect import Part
-from seglog.protocol.kafka.decoder import long_varint
 from seglog.protocol.kafka.fast_topics import (
     ENTRIES_MAX,
     by_topic,
@@ -25,6 +24,7 @@ from seglog.protocol.kafka.fast_topics import (
     read_flexible_topic,
     topic_bytes,
 )
+from seglog.protocol.kafka.reading import long_varint
 
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_TOPIC_IDS: Final = 13

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
 from seglog.protocol.api import ZERO_TOPIC_ID
-from seglog.protocol.kafka.encoder import SMALL_VARINTS, unsigned_varint
+from seglog.protocol.kafka.writing import SMALL_VARINTS, unsigned_varint
 
 ENTRIES_MAX: Final = 127
 """Topics, partitions of one topic, and bytes of a name up to which a request is usual: their

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.kafka.declared import DeclaredOperation
 from seglog.protocol.kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -17,7 +19,6 @@ from seglog.protocol.kafka.translate import (
     configs,
     fetch,
     group_admin,
-    group_offsets,
     membership,
     metadata,
     offsets_by_time,
@@ -30,7 +31,7 @@ from seglog.protocol.kafka.translate import (
 )
 from seglog.protocol.kafka.translate.operation import Operation
 
-AnyOperation: TypeAlias = Operation[Any, Any, Any, Any]
+AnyOperation: TypeAlias = Operation[Any, Any, Any, Any] | DeclaredOperation
 
 ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *produce.OPERATIONS,
@@ -41,12 +42,12 @@ ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *configs.OPERATIONS,
     *cluster.OPERATIONS,
     *membership.OPERATIONS,
-    *group_offsets.OPERATIONS,
     *group_admin.OPERATIONS,
     *producers.OPERATIONS,
     *transactions.OPERATIONS,
     *transaction_admin.OPERATIONS,
     *transaction_markers.OPERATIONS,
+    *(DeclaredOperation(each) for each in api.OPERATIONS if each.versions),
 )
 OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {
     int(operation.key): operation for operation in ALL_OPERATIONS
@@ -97,8 +98,8 @@ class Offer:
         form = self._forms[api_key << 16 | version] = Form(
             operation,
             version,
-            version in operation.request_message.flexible,
-            version in operation.response_message.flexible,
+            version in operation.request.flexible,
+            version in operation.response.flexible,
             api_key in self._offered and version in operation.served,
         )
         return form

@@ -18,69 +18,21 @@ A class has slots and nothing else: its constructor is compiled on first use, it
 on first use (``codec``), so that a declaration costs little at import.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast, dataclass_transform
 
-from seglog.protocol.api.keys import RecordSource
-from seglog.protocol.kafka.versions import VersionRange, version_range
+from seglog.protocol.declaration.fields import FIXED_FORMATS, PLAIN_DEFAULTS, ZERO_UUID, Field
+from seglog.protocol.declaration.keys import RecordSource
+from seglog.protocol.declaration.layout import WireMessage
+from seglog.protocol.declaration.versions import VersionRange, version_range
 
-ZERO_UUID: Final = bytes(16)
+__all__ = ["FIXED_FORMATS", "ZERO_UUID", "Field"]
+
 NOT_REQUESTED: Final = -(2**31)
 """In place of a set of authorized operations that the client did not ask for."""
 
 RecordsField: TypeAlias = memoryview | bytes | RecordSource | None
 """Record batches in a message: a view after decoding; for encoding bytes or where to find them."""
-FIXED_FORMATS: Final = {
-    "boolean": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-}
-"""Types of a fixed width, with their letters for ``struct``."""
-
 _EMPTY_LIST: Final = object()
-_PLAIN_DEFAULTS: Final[dict[str, object]] = {
-    "boolean": False,
-    "float64": 0.0,
-    "string": "",
-    "binary": b"",
-    "uuid": ZERO_UUID,
-    "records": None,
-    "struct": None,
-    "array": (),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a struct.
-
-    ``kind`` is a name in ``FIXED_FORMATS``, or string, binary, uuid, records, struct or array;
-    ``element`` is the class of a struct, and of an array either that or the kind of its elements.
-    An empty tuple as ``default`` stands for a new empty list.
-    """
-
-    name: str
-    kind: str
-    versions: VersionRange
-    nullable: VersionRange
-    default: object
-    ignorable: bool
-    tag: int | None
-    tagged: VersionRange
-    element: "type[Struct] | str | None"
-
-    def is_plain_in(self, version: int) -> bool:
-        """Whether ``version`` carries it at its place in the order of fields."""
-        return version in self.versions and version not in self.tagged
-
-    def is_tagged_in(self, version: int) -> bool:
-        """Whether ``version`` carries it in the tagged block."""
-        return version in self.tagged
 
 
 def field(
@@ -107,11 +59,11 @@ def field(
         tagged: the versions that carry it in the tagged block; all of ``versions`` if left out.
     """
     if default is ...:
-        default = _PLAIN_DEFAULTS.get(kind, 0)
+        default = PLAIN_DEFAULTS.get(kind, 0)
     in_block = version_range("" if tag is None else tagged or versions)
     return Field(
-        "", kind, version_range(versions), version_range(nullable), default, ignorable, tag,
-        in_block, element,
+        kind, version_range(versions), version_range(nullable), default, ignorable, tag, in_block,
+        element,
     )  # fmt: skip
 
 
@@ -192,7 +144,8 @@ class StructType(type):
         fields = []
         for key, value in declared.items():
             del namespace[key]
-            fields.append(replace(value, name=key))
+            value.name = key
+            fields.append(value)
         namespace["__slots__"] = tuple(declared)
         namespace["__fields__"] = tuple(fields)
         return super().__new__(cls, name, bases, namespace, **options)
@@ -248,6 +201,7 @@ class Message(Struct):
     versions: ClassVar[VersionRange]
     served: ClassVar[VersionRange]
     flexible: ClassVar[VersionRange]
+    __message__: ClassVar[WireMessage]
 
     def __init_subclass__(
         cls, *, versions: str, flexible: str = "", served: str = "", api_key: int = -1
@@ -257,6 +211,9 @@ class Message(Struct):
         cls.versions = version_range(versions)
         cls.served = version_range(served or versions)
         cls.flexible = version_range(flexible)
+        cls.__message__ = WireMessage(
+            cls, cls.__name__, api_key=api_key, versions=cls.versions, flexible=cls.flexible
+        )
 
 
 def _compile_constructor(fields: tuple[Field, ...]) -> Any:

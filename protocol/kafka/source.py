@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
+from seglog.protocol.declaration.layout import Layout
+
 _LINE_FIELDS: Final[dict[str, list[str]]] = {}
 
 
@@ -22,7 +24,7 @@ class Source:
 
     Args:
         verb: what the function does.
-        struct_class, version, flexible: for what; together with ``verb`` they make a file name
+        layout, version, flexible: for what; together with ``verb`` they make a file name
             that no other function has, by which tracebacks are told apart.
         names: the globals of the function.
     """
@@ -30,13 +32,13 @@ class Source:
     def __init__(
         self,
         verb: str,
-        struct_class: type,
+        layout: Layout,
         version: int,
         flexible: bool,
         names: dict[str, Any],
     ) -> None:
-        subject = f"{struct_class.__module__}.{struct_class.__qualname__}"
         form = "flexible" if flexible else "classic"
+        subject = f"{layout.name} {id(layout):x}"
         self.file_name = f"<kafka codec: {verb} {subject} version {version} {form}>"
         self.names = names
         self.field = ""
@@ -48,6 +50,12 @@ class Source:
         for line in lines:
             self._lines.append("    " * depth + line)
             self._fields.append(self.field)
+
+    def value(self, value: object) -> str:
+        """The name by which the code calls ``value``."""
+        name = f"value_{len(self.names)}"
+        self.names[name] = value
+        return name
 
     def packer(self, letters: str) -> str:
         """The name by which the code calls ``struct.Struct(">" + letters).pack``."""

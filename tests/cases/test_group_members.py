@@ -6,8 +6,9 @@ import pytest
 
 from seglog.clients import Admin, Producer
 from seglog.clients.testing import RunningBroker, running_broker
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import group_admin, offset_delete
+from seglog.protocol.kafka.messages import group_admin
 from support.eventually import eventually
 from support.raw_group import RawMember, commit, committed
 from support.wires import KafkaWire
@@ -236,17 +237,9 @@ def test_a_group_at_work_is_deleted(broker: RunningBroker) -> None:
             return [each.error_code for each in answer.results]
 
         def offset_deletion() -> tuple[int, list[int]]:
-            partition = offset_delete.OffsetDeleteRequestPartition(partition_index=0)
-            request = offset_delete.OffsetDeleteRequest(
-                group_id="working",
-                topics=[
-                    offset_delete.OffsetDeleteRequestTopic(name="kept", partitions=[partition])
-                ],
-            )
-            answer = wire.ask(request, 0, offset_delete.OffsetDeleteResponse)
-            return answer.error_code, [
-                each.error_code for topic in answer.topics for each in topic.partitions
-            ]
+            request = api.OffsetDeleteRequest("working", [("kept", 0)])
+            answer = wire.ask(request, 0, api.OffsetDeleteResponse)
+            return answer.error, [each.error for each in answer.partitions]
 
         assert deletion() == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND]
         # What it subscribed to nobody can read, so it may be everything.

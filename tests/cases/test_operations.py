@@ -19,8 +19,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seglog.clients import Admin, NewTopic
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import offset_commit
 from seglog.protocol.records import build_batch
 from support.broker_process import BrokerProcess, broker_process, serve_command
 from support.eventually import eventually
@@ -184,25 +184,16 @@ def commit_all(port: int, groups: int, partitions: int) -> None:
     """Offsets of many groups, for the first topics' partitions."""
     with KafkaWire(port) as wire:
         for group in range(groups):
-            topics = [
-                offset_commit.OffsetCommitRequestTopic(
-                    name=f"topic-{topic}",
-                    partitions=[
-                        offset_commit.OffsetCommitRequestPartition(
-                            partition_index=index, committed_offset=0, committed_metadata=""
-                        )
-                        for index in range(10)
-                    ],
-                )
+            offsets = [
+                api.OffsetCommitPartition(f"topic-{topic}", index, 0, metadata="")
                 for topic in range(partitions // 10)
+                for index in range(10)
             ]
-            request = offset_commit.OffsetCommitRequest(
-                group_id=f"group-{group}", member_id="", topics=topics
-            )
+            request = api.OffsetCommitRequest(f"group-{group}", offsets)
 
-            def commit(request: offset_commit.OffsetCommitRequest = request) -> bool:
-                answer = wire.ask(request, 7, offset_commit.OffsetCommitResponse)
-                return not any(p.error_code for t in answer.topics for p in t.partitions)
+            def commit(request: api.OffsetCommitRequest = request) -> bool:
+                answer = wire.ask(request, 7, api.OffsetCommitResponse)
+                return not any(each.error for each in answer.partitions)
 
             eventually(commit)
 

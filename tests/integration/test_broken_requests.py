@@ -14,7 +14,7 @@ from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest
 from seglog.protocol.kafka.operations import ALL_OPERATIONS
 from seglog.protocol.kafka.refusals import REFUSABLE
 from support.broker_process import BlockingClient, BrokerProcess, broker_process
-from support.kafka_messages import random_message
+from support.kafka_messages import generic_of, random_message
 
 MEGABYTE = 1024 * 1024
 CORRELATION_ID = 0x5EA6
@@ -38,8 +38,8 @@ def subjects() -> Iterator[Subject]:
     for operation in ALL_OPERATIONS:
         for version in operation.versions.versions():
             yield Subject(
-                int(operation.key), version, operation.request_message,
-                version in operation.request_message.flexible,
+                int(operation.key), version, generic_of(operation.request),
+                version in operation.request.flexible,
             )  # fmt: skip
     for version in ApiVersionsRequest.versions.versions():
         yield Subject(18, version, ApiVersionsRequest, version in ApiVersionsRequest.flexible)

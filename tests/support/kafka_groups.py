@@ -1,7 +1,7 @@
 """Committed offsets over the Kafka dialect, without a member."""
 
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import offset_commit, offset_fetch
 from support.eventually import eventually
 from support.wires import KafkaWire
 
@@ -29,29 +29,20 @@ def commit_once(
     wire: KafkaWire, group: str, topic: str, offset: int, *, partition: int = 0
 ) -> ErrorCode:
     """The same without waiting: what the coordinator answers now."""
-    entry = offset_commit.OffsetCommitRequestPartition(
-        partition_index=partition, committed_offset=offset, committed_metadata=""
-    )
-    request = offset_commit.OffsetCommitRequest(
-        group_id=group,
-        member_id="",
-        topics=[offset_commit.OffsetCommitRequestTopic(name=topic, partitions=[entry])],
-    )
-    answer = wire.ask(request, COMMIT_VERSION, offset_commit.OffsetCommitResponse)
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+    entry = api.OffsetCommitPartition(topic, partition, offset, metadata="")
+    request = api.OffsetCommitRequest(group, [entry])
+    return wire.ask(request, COMMIT_VERSION, api.OffsetCommitResponse).partitions[0].error
 
 
 def committed_offset(wire: KafkaWire, group: str, topic: str, *, partition: int = 0) -> int:
     """The committed offset of a group, -1 if there is none."""
-    request = offset_fetch.OffsetFetchRequest(
-        group_id=group,
-        topics=[offset_fetch.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])],
-    )
+    wanted = api.OffsetFetchGroup(group, [api.OffsetFetchPartition(topic, partition)])
+    request = api.OffsetFetchRequest([wanted])
 
     def ask() -> tuple[ErrorCode, int]:
-        answer = wire.ask(request, FETCH_VERSION, offset_fetch.OffsetFetchResponse)
-        (entry,) = answer.topics[0].partitions
-        return ErrorCode(answer.error_code or entry.error_code), entry.committed_offset
+        (found,) = wire.ask(request, FETCH_VERSION, api.OffsetFetchResponse).groups
+        (entry,) = found.partitions
+        return found.error or entry.error, entry.offset
 
     error, offset = eventually(ask, until=lambda answer: answer[0] not in PASSING)
     assert error == ErrorCode.NONE, error

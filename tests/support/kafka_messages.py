@@ -1,11 +1,29 @@
-"""Every declared Kafka message, and random values for them."""
+"""Every declared Kafka message with Kafka's own names and nesting, and random values for them.
+
+Operations are declared as classes with our names and flat lists. ``generic_of`` makes of such a
+declaration the classes that Kafka's schemas describe, whose codecs are told nothing of ours: tests
+encode and decode with them what the other side of a connection does.
+"""
 
 import importlib
 import pkgutil
 import random
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
-from seglog.protocol.kafka import messages
+from seglog.protocol import api
+from seglog.protocol.declaration.layout import (
+    TOPIC,
+    Layout,
+    WireMessage,
+    element_layout,
+    only_layout,
+    topic_layout,
+)
+from seglog.protocol.declaration.versions import VersionRange
+from seglog.protocol.kafka import codec, messages
+from seglog.protocol.kafka.operations import OPERATION_OF_KEY
 from seglog.protocol.kafka.schema import FIXED_FORMATS, Field, Message, Struct, Undeclared
 
 INTEGER_BOUNDS = {
@@ -25,7 +43,98 @@ def all_messages() -> list[type[Message]]:
         for value in namespace.values():
             if isinstance(value, type) and issubclass(value, Message) and value is not Message:
                 found[value.__name__] = value
+    for operation in api.OPERATIONS:
+        if operation.versions:
+            for wire in (operation.request, operation.response):
+                found[wire.name] = generic_of(wire)
     return [found[name] for name in sorted(found)]
+
+
+@cache
+def generic_of(wire: WireMessage) -> type[Message]:
+    """The class of a message with Kafka's names and nesting."""
+    if isinstance(wire.declared, type) and issubclass(wire.declared, Message):
+        return wire.declared
+    made: type[Message] = type(Message)(
+        wire.name,
+        (Message,),
+        {each.name: each for each in _generic_fields(wire.layout)}
+        | {"__doc__": "As Kafka has it."},
+        versions=str(wire.versions),
+        flexible=str(wire.flexible) if wire.flexible else "",
+        api_key=int(wire.api_key),
+    )
+    return made
+
+
+@cache
+def _generic_struct(layout: Layout) -> type[Struct]:
+    inner = {each.name: each for each in _generic_fields(layout)}
+    return type(Struct)(f"Generic{layout.name}", (Struct,), inner)
+
+
+def filled(kind: type[Struct], **values: Any) -> Any:
+    """An instance of a generic class; structs within it are given as dicts."""
+    fields = {each.name: each for each in kind.__fields__}
+    return kind(**{name: _filled_value(fields[name], value) for name, value in values.items()})
+
+
+def _filled_value(each: Field, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_filled_value(each, item) for item in value]
+    if isinstance(value, dict):
+        assert isinstance(each.element, type)
+        return filled(each.element, **value)
+    return value
+
+
+def read_request(key: int, version: int, **values: Any) -> Any:
+    """What a handler sees of a request with these values, under Kafka's names."""
+    operation = OPERATION_OF_KEY[key]
+    message = filled(generic_of(operation.request), **values)
+    return operation.decode(memoryview(codec.encode_bytes(message, version)), 0, version)
+
+
+def written_response(key: int, response: Any, version: int) -> Any:
+    """What a client reads of a handler's response, under Kafka's names."""
+    operation = OPERATION_OF_KEY[key]
+    data = b"".join(bytes(part) for part in operation.encode(response, version))  # type: ignore[arg-type]  # no files
+    return codec.decode(generic_of(operation.response), version, memoryview(data))[0]
+
+
+def is_generic(struct: type[Struct]) -> bool:
+    """Whether it was made by ``generic_of``, so that its name is not Kafka's."""
+    return struct.__name__.startswith("Generic")
+
+
+def _generic_fields(layout: Layout) -> Iterator[Field]:
+    """The fields of a layout, with those of an only element in their place."""
+    for each in layout.fields if layout.form == TOPIC else layout.inner:
+        if each.only:
+            for inner in only_layout(each).fields:
+                both = VersionRange(
+                    max(inner.versions.first, each.only.first),
+                    min(inner.versions.last, each.only.last),
+                )
+                if both:
+                    yield _generic_field(inner, both)
+        if each.versions:
+            yield _generic_field(each, each.versions)
+
+
+def _generic_field(each: Field, versions: VersionRange) -> Field:
+    layout = topic_layout(each) if each.group is not None else element_layout(each)
+    return Field(
+        each.kind,
+        versions,
+        each.nullable,
+        () if each.default == {} else each.default,
+        each.ignorable,
+        each.tag,
+        each.tagged,
+        each.element if layout is None else _generic_struct(layout),
+        name=each.name,
+    )
 
 
 def random_message(kind: type[Struct], version: int, source: random.Random) -> Any:

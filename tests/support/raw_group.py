@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import group_membership, offset_commit, offset_fetch
+from seglog.protocol.kafka.messages import group_membership
 from support.wires import KafkaWire
 
 JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 6, 4, 4, 4, 8, 8
@@ -121,44 +122,20 @@ def commit(
     instance_id: str | None = None,
 ) -> dict[tuple[str, int], ErrorCode]:
     """Commit offsets, or pairs of offset and metadata; the code of each partition."""
-    topics: dict[str, list[Any]] = {}
+    partitions = []
     for (topic, partition), value in offsets.items():
         offset, metadata = value if isinstance(value, tuple) else (value, "")
-        topics.setdefault(topic, []).append(
-            offset_commit.OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_metadata=metadata
-            )
-        )
-    request = offset_commit.OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member_id,
-        group_instance_id=instance_id,
-        topics=[
-            offset_commit.OffsetCommitRequestTopic(name=topic, partitions=partitions)
-            for topic, partitions in topics.items()
-        ],
-    )
-    answer = wire.ask(request, COMMIT, offset_commit.OffsetCommitResponse)
-    return {
-        (topic.name, each.partition_index): ErrorCode(each.error_code)
-        for topic in answer.topics
-        for each in topic.partitions
-    }
+        partitions.append(api.OffsetCommitPartition(topic, partition, offset, metadata=metadata))
+    request = api.OffsetCommitRequest(group, partitions, generation, member_id, instance_id)
+    answer = wire.ask(request, COMMIT, api.OffsetCommitResponse)
+    return {(each.topic, each.partition): each.error for each in answer.partitions}
 
 
 def committed(wire: KafkaWire, group: str, *, require_stable: bool = False) -> dict[Any, int]:
     """All committed offsets of a group."""
-    request = offset_fetch.OffsetFetchRequest(
-        groups=[offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None)],
-        require_stable=require_stable,
-    )
-    answer = wire.ask(request, FETCH, offset_fetch.OffsetFetchResponse)
-    (found,) = answer.groups
-    assert found.error_code == 0, found
+    request = api.OffsetFetchRequest([api.OffsetFetchGroup(group)], require_stable)
+    (found,) = wire.ask(request, FETCH, api.OffsetFetchResponse).groups
+    assert found.error == ErrorCode.NONE, found
     return {
-        (topic.name, each.partition_index): each.committed_offset
-        for topic in found.topics
-        for each in topic.partitions
-        if each.committed_offset >= 0
+        (each.topic, each.partition): each.offset for each in found.partitions if each.offset >= 0
     }

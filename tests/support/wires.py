@@ -15,10 +15,10 @@ from seglog.protocol.api import (
     ProducePartition,
     ProduceRequest,
 )
+from seglog.protocol.declaration.layout import WireMessage
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
 from seglog.protocol.kafka.messages import delete_records, fetch, list_offsets, produce
-from seglog.protocol.kafka.schema import Message
 from seglog.protocol.native import FrameAssembler, NativeClient
 from seglog.protocol.records import RecordBatch, iter_batches
 from seglog.protocol.records.record import Record
@@ -27,7 +27,7 @@ from seglog.protocol.types import INT32_MAX, IsolationLevel
 WIRES = ("native", "kafka")
 """For ``pytest.mark.parametrize``; see ``open_wire``."""
 
-AnswerT = TypeVar("AnswerT", bound=Message)
+AnswerT = TypeVar("AnswerT")
 
 
 class Produced(NamedTuple):
@@ -219,7 +219,7 @@ class KafkaWire(_Connection):
         super().__init__(port, timeout)
         self._correlation_id = 0
 
-    def ask(self, request: Message, version: int, answer: type[AnswerT]) -> AnswerT:
+    def ask(self, request: Any, version: int, answer: type[AnswerT]) -> AnswerT:
         """The response to a request."""
         self.send(request, version)
         return self.receive(version, answer)
@@ -229,13 +229,15 @@ class KafkaWire(_Connection):
         (size,) = struct.unpack(">i", self._receive(4))
         frame = memoryview(self._receive(size))
         assert struct.unpack_from(">i", frame)[0] == self._correlation_id
-        return codec.decode(answer, version, frame, 5 if version in answer.flexible else 4)[0]
+        wire: WireMessage = answer.__message__  # type: ignore[attr-defined]  # of all that is coded
+        return codec.decode(answer, version, frame, 5 if version in wire.flexible else 4)[0]
 
-    def send(self, request: Message, version: int) -> None:
+    def send(self, request: Any, version: int) -> None:
         """Send a request; its answer is left on the line."""
         self._correlation_id += 1
-        head = struct.pack(">hhih", request.api_key, version, self._correlation_id, 4) + b"test"
-        if version in type(request).flexible:
+        wire: WireMessage = request.__message__
+        head = struct.pack(">hhih", wire.api_key, version, self._correlation_id, 4) + b"test"
+        if version in wire.flexible:
             head += b"\0"
         body = codec.encode_bytes(request, version)
         self.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)

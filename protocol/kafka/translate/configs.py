@@ -4,13 +4,14 @@ from typing import Final
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
+from seglog.protocol.declaration.operation import Withholding
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.messages import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
 )
-from seglog.protocol.kafka.translate.operation import Operation, Withholding
+from seglog.protocol.kafka.translate.operation import Operation
 from seglog.protocol.types import AlterConfigOperation, ConfigResourceType
 from seglog.protocol.wording import shortened
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
+from seglog.protocol.declaration.operation import Withholding
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.messages import (
     delete_records,
@@ -13,7 +14,6 @@ from seglog.protocol.kafka.messages import (
 from seglog.protocol.kafka.translate.fetch import isolation_level
 from seglog.protocol.kafka.translate.operation import (
     Operation,
-    Withholding,
     by_topic,
     older_error,
 )

@@ -11,29 +11,19 @@ from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
 
 from seglog.protocol.api import ApiKey
+from seglog.protocol.declaration.layout import WireMessage
+from seglog.protocol.declaration.operation import Withholding
+from seglog.protocol.declaration.versions import VersionRange
 from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
 from seglog.protocol.kafka.schema import Message
-from seglog.protocol.kafka.versions import VersionRange
 
 AskedT = TypeVar("AskedT", bound=Message)
 AnsweredT = TypeVar("AnsweredT", bound=Message)
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class Withholding(Generic[RequestT, ResponseT, ResultT]):
-    """Parts of a request that its version must not ask for.
-
-    ``take`` removes them from the request before a handler sees it and returns their refusals;
-    ``put_back`` adds these to the response.
-    """
-
-    take: Callable[[RequestT, int], list[ResultT]]
-    put_back: Callable[[ResponseT, list[ResultT]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,16 @@ class Operation(Generic[AskedT, AnsweredT, RequestT, ResponseT]):
     withholding: Withholding[RequestT, ResponseT, Any] | None = None
     fast_decode: Callable[[memoryview, int, int], RequestT | None] | None = None
     fast_encode: Callable[[ResponseT, int], list[Part] | None] | None = None
+
+    @property
+    def request(self) -> WireMessage:
+        """The request as a message."""
+        return self.request_message.__message__
+
+    @property
+    def response(self) -> WireMessage:
+        """The response as a message."""
+        return self.response_message.__message__
 
     @property
     def versions(self) -> VersionRange:

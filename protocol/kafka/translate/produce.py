@@ -4,12 +4,12 @@ from typing import Final
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
+from seglog.protocol.declaration.operation import Withholding
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import fast_produce
 from seglog.protocol.kafka.messages import produce as wire
 from seglog.protocol.kafka.translate.operation import (
     Operation,
-    Withholding,
     older_error,
     runs_of_topic,
 )

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and TxnOffsetCommit: what producers ask for."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: what producers ask for."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,12 +7,6 @@ from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka.messages import transaction_steps as wire
-from seglog.protocol.kafka.messages import txn_offset_commit as offsets
-from seglog.protocol.kafka.translate.committed_offsets import (
-    read_offsets,
-    refused,
-    write_results,
-)
 from seglog.protocol.kafka.translate.operation import (
     Operation,
     by_topic,
@@ -21,17 +15,12 @@ from seglog.protocol.kafka.translate.operation import (
 
 _FIRST_WITH_TRANSACTION_LIST: Final = 4
 _FIRST_WITH_EPOCH_BUMP: Final = 5
-_FIRST_COMMIT_THAT_ADDS: Final = 5
 _ADD_PARTITIONS_LADDER: Final = {
     ErrorCode.PRODUCER_FENCED: (2, ErrorCode.INVALID_PRODUCER_EPOCH),
     ErrorCode.TRANSACTION_ABORTABLE: (5, ErrorCode.INVALID_TXN_STATE),
 }
 _STEP_LADDER: Final = {
     ErrorCode.PRODUCER_FENCED: (2, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ErrorCode.TRANSACTION_ABORTABLE: (4, ErrorCode.INVALID_TXN_STATE),
-}
-_COMMIT_LADDER: Final = {
-    ErrorCode.PRODUCER_FENCED: (6, ErrorCode.INVALID_PRODUCER_EPOCH),
     ErrorCode.TRANSACTION_ABORTABLE: (4, ErrorCode.INVALID_TXN_STATE),
 }
 
@@ -188,46 +177,6 @@ def fail_end(
     return api.EndTxnResponse(error)
 
 
-def read_commit(
-    message: offsets.TxnOffsetCommitRequest, version: int
-) -> api.TxnOffsetCommitRequest:
-    """Flatten topics and partitions; from version 5 on AddOffsetsToTxn is not needed before."""
-    return api.TxnOffsetCommitRequest(
-        message.transactional_id,
-        message.group_id,
-        message.producer_id,
-        message.producer_epoch,
-        read_offsets(message.topics),
-        message.generation_id_or_member_epoch,
-        message.member_id,
-        message.group_instance_id,
-        may_add=version >= _FIRST_COMMIT_THAT_ADDS,
-    )
-
-
-def write_commit(
-    response: api.TxnOffsetCommitResponse, version: int
-) -> offsets.TxnOffsetCommitResponse:
-    """Nest the results by topic."""
-    return offsets.TxnOffsetCommitResponse(
-        throttle_time_ms=response.throttle_time_ms,
-        topics=write_results(
-            response.partitions,
-            version,
-            _COMMIT_LADDER,
-            offsets.TxnOffsetCommitResponseTopic,
-            offsets.TxnOffsetCommitResponsePartition,
-        ),
-    )
-
-
-def fail_commit(
-    request: api.TxnOffsetCommitRequest, error: ErrorCode, _message: str | None
-) -> api.TxnOffsetCommitResponse:
-    """Refuse every partition."""
-    return api.TxnOffsetCommitResponse(refused(request.partitions, error))
-
-
 OPERATIONS: Final = (
     Operation(
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -252,13 +201,5 @@ OPERATIONS: Final = (
         read_end,
         write_end,
         fail_end,
-    ),
-    Operation(
-        ApiKey.TXN_OFFSET_COMMIT,
-        offsets.TxnOffsetCommitRequest,
-        offsets.TxnOffsetCommitResponse,
-        read_commit,
-        write_commit,
-        fail_commit,
     ),
 )

@@ -1,18 +1,15 @@
-"""Every operation of the native dialect, its messages declared once, in the order of the wire.
-
-To add one: a ``Message`` for each of its dataclasses and a line in the ``OPERATIONS`` of the module
-that mirrors ``seglog.protocol.api``. ``docs/native-protocol.md`` says the same without Python.
-"""
+"""Every operation of the native dialect; ``docs/native-protocol.md`` says it without Python."""
 
 from typing import Final
 
+from seglog.protocol import api
+from seglog.protocol.native.declared import DeclaredMessage
 from seglog.protocol.native.messages import (
     cluster,
     configs,
     data,
     groups,
     housekeeping,
-    offsets,
     producers,
     topics,
     transactions,
@@ -25,10 +22,16 @@ ALL_OPERATIONS: Final[tuple[Operation, ...]] = (
     *configs.OPERATIONS,
     *cluster.OPERATIONS,
     *groups.OPERATIONS,
-    *offsets.OPERATIONS,
     *producers.OPERATIONS,
     *transactions.OPERATIONS,
     *housekeeping.OPERATIONS,
+    *(
+        Operation(
+            each.key, DeclaredMessage(each.request_class), DeclaredMessage(each.response_class)
+        )
+        for each in api.OPERATIONS
+        if each.is_native
+    ),
 )
 OPERATION_OF_KEY: Final = {int(operation.key): operation for operation in ALL_OPERATIONS}
 OPERATION_OF_REQUEST: Final = {operation.request.shape: operation for operation in ALL_OPERATIONS}

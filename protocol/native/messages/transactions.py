@@ -1,4 +1,4 @@
-"""Transactions: committing offsets in them, ending them, and looking at them.
+"""Transactions: ending them, and looking at them.
 
 Nothing adds a partition or a group to a transaction beforehand: what is written in one is part of
 it from then on, as in Kafka's transactions of version 2.
@@ -25,7 +25,6 @@ from seglog.protocol.native.messages.common_fields import (
     PRODUCER,
     THROTTLE,
 )
-from seglog.protocol.native.messages.offsets import COMMIT_RESULT, COMMITTED_PARTITION
 from seglog.protocol.native.operation import Operation
 from seglog.protocol.native.schema import Message
 
@@ -61,22 +60,6 @@ WRITE_TXN_MARKERS_RESPONSE: Final = Message(
             ),
         ).field
     ),
-)
-TXN_OFFSET_COMMIT_REQUEST: Final = Message(
-    api.TxnOffsetCommitRequest,
-    transactional_id=STRING,
-    group_id=STRING,
-    **PRODUCER,
-    partitions=list_of(COMMITTED_PARTITION.field),
-    generation_id=INT32,
-    member_id=STRING,
-    group_instance_id=NULLABLE_STRING,
-    may_add=BOOLEAN,
-)
-TXN_OFFSET_COMMIT_RESPONSE: Final = Message(
-    api.TxnOffsetCommitResponse,
-    partitions=list_of(COMMIT_RESULT.field),
-    **THROTTLE,
 )
 DESCRIBE_TRANSACTIONS_REQUEST: Final = Message(
     api.DescribeTransactionsRequest, transactional_ids=NAMES
@@ -119,7 +102,6 @@ LIST_TRANSACTIONS_RESPONSE: Final = Message(
 OPERATIONS: Final = (
     Operation(ApiKey.END_TXN, END_TXN_REQUEST, END_TXN_RESPONSE),
     Operation(ApiKey.WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_REQUEST, WRITE_TXN_MARKERS_RESPONSE),
-    Operation(ApiKey.TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE),
     Operation(
         ApiKey.DESCRIBE_TRANSACTIONS, DESCRIBE_TRANSACTIONS_REQUEST, DESCRIBE_TRANSACTIONS_RESPONSE
     ),

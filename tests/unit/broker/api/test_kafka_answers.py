@@ -6,10 +6,10 @@ import pytest
 
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.translate.transactions import OPERATIONS
 from seglog.protocol.types import ConfigResourceType
 from support.broker_parts import BrokerParts, batch_of
 from support.group_broker import GroupBroker
+from support.kafka_messages import written_response
 from support.transactions import transaction_broker
 
 
@@ -71,12 +71,14 @@ async def test_a_group_without_a_name_has_plain_commits_only(tmp_path: Path) -> 
 
 
 def test_older_clients_are_told_of_an_outdated_epoch_in_words_that_they_know() -> None:
-    [commit] = [each for each in OPERATIONS if each.key is api.ApiKey.TXN_OFFSET_COMMIT]
     response = api.TxnOffsetCommitResponse(
         [api.OffsetCommitResult("t", 0, ErrorCode.PRODUCER_FENCED)]
     )
     codes = {
-        version: commit.write(response, version).topics[0].partitions[0].error_code
+        version: written_response(api.ApiKey.TXN_OFFSET_COMMIT, response, version)
+        .topics[0]
+        .partitions[0]
+        .error_code
         for version in (5, 6)
     }
     assert codes == {

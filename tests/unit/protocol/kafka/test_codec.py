@@ -33,7 +33,6 @@ from seglog.protocol.kafka.messages.fetch import (
 from seglog.protocol.kafka.messages.group_membership import HeartbeatRequest, JoinGroupRequest
 from seglog.protocol.kafka.messages.list_transactions import ListTransactionsResponse
 from seglog.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from seglog.protocol.kafka.messages.offset_fetch import OffsetFetchRequest
 from seglog.protocol.kafka.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
@@ -320,11 +319,6 @@ def test_tagged_struct_is_dropped_where_it_is_not_carried() -> None:
 
 def test_empty_list_is_refused_where_it_is_not_carried() -> None:
     """It is the default, and unlike null (all topics) or a filled list it says nothing."""
-    request = OffsetFetchRequest(group_id="", topics=[], groups=[])
-    codec.encode(request, 8)
-    request.topics = None
-    with pytest.raises(ProtocolError, match=r"OffsetFetchRequest\.topics .*cannot carry None"):
-        codec.encode(request, 8)
     deletion = DeleteTopicsRequest(
         topics=[DeleteTopicState(name="t")], topic_names=[], timeout_ms=1
     )

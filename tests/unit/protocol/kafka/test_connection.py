@@ -31,6 +31,7 @@ from seglog.protocol.kafka.messages.produce import (
 )
 from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer
 from seglog.protocol.kafka.schema import Message
+from support.kafka_messages import generic_of
 
 EVERYTHING = Offer(operation.key for operation in ALL_OPERATIONS)
 MAX_FRAME_BYTES = 1000
@@ -327,16 +328,16 @@ class TestRefusals:
         """Every operation in every version can be refused as a whole, and is readable."""
         server = connection(Offer([]))
         for version in operation.versions.versions():
-            request = operation.request_message()
+            request = generic_of(operation.request)()
             if isinstance(request, ProduceRequest):
                 request.acks = 1
             answer = receive(server, frame(request, version))
             assert isinstance(answer, Reply)
             assert answer.error is ErrorCode.UNSUPPORTED_VERSION
             assert not answer.closes
-            flexible = version in operation.response_message.flexible
+            flexible = version in operation.response.flexible
             body = body_of(answer.parts, flexible=flexible)
-            _, position = codec.decode(operation.response_message, version, body)
+            _, position = codec.decode(generic_of(operation.response), version, body)
             assert position == len(body)
 
     @pytest.mark.parametrize(
@@ -391,13 +392,13 @@ class TestAnswers:
         """A source is counted with its length and sent by whoever can read it."""
         server = connection()
         fetch = next(each for each in ALL_OPERATIONS if each.key is ApiKey.FETCH)
-        incoming = accept(server, frame(fetch.request_message(), 12))
+        incoming = accept(server, frame(generic_of(fetch.request)(), 12))
         source = FileLike(100_000)
         result = api.FetchPartitionResult("t", 0, records=source)
         parts = server.encode(incoming, api.FetchResponse([result]))
         assert [part for part in parts if isinstance(part, FileLike)] == [source]
         body = body_of(parts, flexible=True)
-        message, _ = codec.decode(fetch.response_message, 12, body)
+        message, _ = codec.decode(generic_of(fetch.response), 12, body)
         assert len(message.responses[0].partitions[0].records) == 100_000
 
     def test_zstd_of_an_old_client_reaches_the_log(self) -> None:
@@ -471,7 +472,7 @@ class TestAnswers:
         """The size field is an int32."""
         server = connection()
         fetch = next(each for each in ALL_OPERATIONS if each.key is ApiKey.FETCH)
-        incoming = accept(server, frame(fetch.request_message(), 11))
+        incoming = accept(server, frame(generic_of(fetch.request)(), 11))
         response = api.FetchResponse(
             [api.FetchPartitionResult("t", 0, records=FileLike(2**31 - 20))]
         )

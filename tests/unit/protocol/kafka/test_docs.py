@@ -13,14 +13,15 @@ END = "\n<!-- end of operations -->"
 
 def expected_table() -> str:
     """The table as it must be in the page."""
-    messages = {int(each.key): each.request_message for each in ALL_OPERATIONS}
-    messages[int(ApiKey.API_VERSIONS)] = ApiVersionsRequest
+    messages = {int(each.key): (each.request, each.served) for each in ALL_OPERATIONS}
+    asked = ApiVersionsRequest.__message__
+    messages[int(ApiKey.API_VERSIONS)] = (asked, asked.versions)
     lines = ["| key | operation | versions | flexible from |", "| ---: | --- | --- | --- |"]
     for key in sorted(messages):
-        message = messages[key]
-        name = message.__name__.removesuffix("Request")
+        message, served = messages[key]
+        name = message.name.removesuffix("Request")
         flexible = str(message.flexible.first) if message.flexible else "never"
-        lines.append(f"| {key} | {name} | {message.served} | {flexible} |")
+        lines.append(f"| {key} | {name} | {served} | {flexible} |")
     return "\n".join(lines) + "\n"
 
 

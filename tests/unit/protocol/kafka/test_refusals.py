@@ -16,7 +16,7 @@ from seglog.protocol.kafka.connection import KafkaServerConnection, UnsupportedA
 from seglog.protocol.kafka.operations import ALL_OPERATIONS, OPERATION_OF_KEY, Offer
 from seglog.protocol.kafka.refusals import REFUSABLE
 from seglog.protocol.kafka.schema import Message, Struct
-from support.kafka_messages import random_message
+from support.kafka_messages import generic_of, random_message
 from support.kafka_schemas import FOLDER, load_schema, needs_schemas, snake_case
 
 NOT_OFFERED = ErrorCode.UNSUPPORTED_VERSION
@@ -172,7 +172,7 @@ def test_operation_that_is_known_elsewhere_is_cut_off() -> None:
         key = schema["apiKey"]
         if key in OPERATION_OF_KEY:
             operation = OPERATION_OF_KEY[key]
-            declared, kind = operation.versions, operation.request_message
+            declared, kind = operation.versions, generic_of(operation.request)
             assert key not in REFUSABLE, schema["name"]
         else:
             declared, kind = REFUSABLE[key].response.versions, REFUSABLE[key].response
@@ -191,15 +191,15 @@ def test_version_that_is_not_served_is_cut_off(operation: Any, version: int) -> 
     source = random.Random(f"{operation.key.name} {version}")
     refused = 0
     for _ in range(8):
-        asked = random_message(operation.request_message, version, source)
+        asked = random_message(generic_of(operation.request), version, source)
         if hasattr(asked, "isolation_level"):
             asked.isolation_level = 0
         if hasattr(asked, "acks"):
             asked.acks = 1
-        flexible = version in operation.request_message.flexible
+        flexible = version in operation.request.flexible
         data = codec.encode_bytes(asked, version)
         answer = refuse(int(operation.key), version, data, flexible_request=flexible)
-        kind = operation.response_message
+        kind = generic_of(operation.response)
         body = body_of(answer, flexible=version in kind.flexible)
         message, position = codec.decode(kind, version, memoryview(body))
         assert position == len(body)

@@ -3,12 +3,14 @@
 import pytest
 
 from seglog.protocol import api
+from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.messages import find_coordinator, offset_fetch
+from seglog.protocol.kafka.messages import find_coordinator
 from seglog.protocol.kafka.messages import group_membership as wire
 from seglog.protocol.kafka.schema import NOT_REQUESTED
-from seglog.protocol.kafka.translate import group_admin, group_offsets, membership
+from seglog.protocol.kafka.translate import group_admin, membership
+from support.kafka_messages import read_request, written_response
 
 TOPIC_ID = bytes(range(16))
 
@@ -116,36 +118,28 @@ def test_committing_client_gets_an_error_it_does_not_know(
 ) -> None:
     """The errors that came with versions 9 and 10."""
     response = api.OffsetCommitResponse([api.OffsetCommitResult("t", 0, error)])
-    message = group_offsets.write_commit(response, version)
+    message = written_response(ApiKey.OFFSET_COMMIT, response, version)
     assert message.topics[0].partitions[0].error_code == expected
 
 
 def test_all_offsets_become_no_offsets() -> None:
     """Null topics, in both forms of the request."""
-    old = offset_fetch.OffsetFetchRequest(group_id="g", topics=None, groups=[])
-    assert group_offsets.read_fetch(old, 7).groups == [api.OffsetFetchGroup("g", None)]
-    none = offset_fetch.OffsetFetchRequest(group_id="g", topics=[], groups=[])
-    assert group_offsets.read_fetch(none, 7).groups == [api.OffsetFetchGroup("g", [])]
-    new = offset_fetch.OffsetFetchRequest(
-        group_id="",
-        topics=[],
+    old = read_request(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=None)
+    assert old.groups == [api.OffsetFetchGroup("g", None)]
+    none = read_request(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=[])
+    assert none.groups == [api.OffsetFetchGroup("g", [])]
+    topic = {"topic_id": TOPIC_ID, "partition_indexes": [1, 2]}
+    new = read_request(
+        ApiKey.OFFSET_FETCH,
+        10,
         groups=[
-            offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None),
-            offset_fetch.OffsetFetchRequestGroup(
-                group_id="h",
-                member_id="m",
-                member_epoch=4,
-                topics=[
-                    offset_fetch.OffsetFetchRequestTopics(
-                        name="", topic_id=TOPIC_ID, partition_indexes=[1, 2]
-                    )
-                ],
-            ),
+            {"group_id": "g", "topics": None},
+            {"group_id": "h", "member_id": "m", "member_epoch": 4, "topics": [topic]},
         ],
         require_stable=True,
     )
     partitions = [api.OffsetFetchPartition("", index, TOPIC_ID) for index in (1, 2)]
-    assert group_offsets.read_fetch(new, 10) == api.OffsetFetchRequest(
+    assert new == api.OffsetFetchRequest(
         [api.OffsetFetchGroup("g", None), api.OffsetFetchGroup("h", partitions, "m", 4)], True
     )
 
@@ -157,14 +151,13 @@ def test_error_of_a_group_is_lost_in_version_1() -> None:
     )
     response = api.OffsetFetchResponse([group])
     for version in range(1, 11):
-        message = group_offsets.write_fetch(response, version)
-        codec.encode(message, version)
+        message = written_response(ApiKey.OFFSET_FETCH, response, version)
         if version >= 8:
             assert message.groups[0].error_code == ErrorCode.NOT_COORDINATOR
         else:
             partition = message.topics[0].partitions[0]
             assert partition.error_code == (ErrorCode.NOT_COORDINATOR if version == 1 else 0)
-            assert message.error_code == ErrorCode.NOT_COORDINATOR
+            assert message.error_code == (0 if version == 1 else ErrorCode.NOT_COORDINATOR)
 
 
 def test_unknown_group_is_an_error_for_old_tools() -> None:

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from seglog.protocol import api
-from seglog.protocol.api.shape import field, shape
+from seglog.protocol.declaration.shape import field, shape
 
 SHAPES = [
     each for each in vars(api).values() if isinstance(each, type) and dataclasses.is_dataclass(each)
