@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from seglog.clients.config import Address, ClientConfig, parse_addresses
 from seglog.clients.connection import BrokerConnection, PendingAnswer
@@ -24,8 +24,6 @@ from seglog.clients.session.reaching import Attempts, Reachability
 from seglog.clients.session.retrying import SHORTEST_WAIT_S, Backoff
 from seglog.clients.tasks import TaskSet
 from seglog.protocol.errors import ErrorCode
-
-_MARKER_BACKOFF_S: Final = 0.01
 
 
 class BrokerAccess:
@@ -51,11 +49,6 @@ class BrokerAccess:
         self.tasks = tasks
         self.backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         """How long to wait after a request that failed."""
-        # For the end of the transaction before: its markers take a sync or two, not a fail-over.
-        self.marker_backoff = Backoff(
-            min(_MARKER_BACKOFF_S, config.retry_backoff_ms / 1000),
-            config.retry_backoff_max_ms / 1000,
-        )
         self.metadata = Metadata()
         self._bootstrap = parse_addresses(servers)
         self._informant: Address | None = None

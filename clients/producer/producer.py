@@ -22,6 +22,7 @@ from seglog.clients.errors import (
 from seglog.clients.models import RecordMetadata
 from seglog.clients.producer.accumulator import Progress, RecordAccumulator, Target
 from seglog.clients.producer.batch import Outcome, ProducerBatch
+from seglog.clients.producer.dispatcher import Dispatcher
 from seglog.clients.producer.futures import AsyncBulkFuture, AsyncDeliveryFuture, BulkDelivery
 from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.producer.records import BulkItem, BytesLike, HeadersLike, measured_record
@@ -71,6 +72,14 @@ class AsyncProducer(TransactionalSteps):
             is_transactional=self.config.transactional_id is not None,
         )
         self._transactions = self._make_transactions()
+        self._dispatcher = Dispatcher(
+            self.config,
+            self.cluster.metadata,
+            self.accumulator,
+            self._identity,
+            self.cluster.warn,
+            None if self._transactions is None else self._transactions.progress,
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._sender: Sender | None = None
@@ -98,14 +107,7 @@ class AsyncProducer(TransactionalSteps):
                 await self._transactions.own()
             self._loop = asyncio.get_running_loop()
             self._thread_id = threading.get_ident()
-            self._sender = Sender(
-                self.config,
-                self.cluster,
-                self.accumulator,
-                self._identity,
-                time.monotonic,
-                None if self._transactions is None else self._transactions.progress,
-            )
+            self._sender = Sender(self.config, self.cluster, self._dispatcher, time.monotonic)
             self.cluster.add_listener(self._sender.wake)
             self.cluster.add_failure_listener(self._fail)
             self.cluster.tasks.spawn(self._sender.run(), "seglog-sender", is_vital=True)
@@ -314,9 +316,8 @@ class AsyncProducer(TransactionalSteps):
 
     def raise_unseen_error(self) -> None:
         """Raise the first error of a record that nobody has looked at; it counts as seen then."""
-        if self._sender is None:
-            return
-        failed, self._sender.failed = self._sender.failed, []
+        outcomes = self._dispatcher.outcomes
+        failed, outcomes.failed_batches = outcomes.failed_batches, []
         unseen = [batch for batch in failed if not batch.is_error_seen]
         for batch in unseen:
             batch.mark_error_seen()
@@ -367,7 +368,7 @@ class AsyncProducer(TransactionalSteps):
             f"no room for a record: the buffer was full for max_block_ms={self.config.max_block_ms}"
             f", buffer_bytes={self.config.buffer_bytes}"
         )
-        trouble = None if self._sender is None else self._sender.last_trouble
+        trouble = self._dispatcher.last_trouble
         return BufferFullError(message if trouble is None else f"{message}; last error: {trouble}")
 
     def _fail(self) -> None:

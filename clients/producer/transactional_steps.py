@@ -15,6 +15,7 @@ from seglog.clients.models import GroupMetadata, OffsetAndMetadata
 if TYPE_CHECKING:
     # Who sends outside of transactions must not pay for them.
     from seglog.clients.offsets import ByPartition
+    from seglog.clients.producer.dispatcher import Dispatcher
     from seglog.clients.producer.sender import Sender
     from seglog.clients.producer.transactions import HasGroup, Transactions
 
@@ -24,6 +25,7 @@ class TransactionalSteps:
 
     _transactions: "Transactions | None"
     _sender: "Sender | None"
+    _dispatcher: "Dispatcher"
     _refusal: str
 
     async def begin_transaction(self) -> None:
@@ -109,8 +111,7 @@ class TransactionalSteps:
 
     def _forget_errors(self) -> None:
         """The errors of records went with their transaction."""
-        if self._sender is not None:
-            self._sender.failed = []
+        self._dispatcher.outcomes.failed_batches = []
 
     def _in_transactions(self) -> "Transactions":
         if self._transactions is None:

@@ -247,7 +247,7 @@ async def test_a_codec_that_cannot_be_imported_fails_records_instead_of_hanging(
     broker.create("topic")
     async with AsyncProducer(broker.address, compression="zstd") as producer:
         await producer.send_and_wait("topic", b"")
-        monkeypatch.setattr("seglog.clients.producer.sender.encode", import_codec)
+        monkeypatch.setattr("seglog.clients.producer.dispatcher.encode", import_codec)
         with pytest.raises(ClientClosedError, match="No module named 'zstandard'"):
             await asyncio.wait_for(producer.send_and_wait("topic", b"value"), 5)
         with pytest.raises(ClientClosedError, match="No module named 'zstandard'"):

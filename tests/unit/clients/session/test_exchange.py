@@ -1,16 +1,24 @@
 """What goes over a connection, without one."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from seglog.clients.config import Address
 from seglog.clients.errors import BrokerError, ConfigurationError, ConnectionLostError
 from seglog.clients.session.exchange import Exchange, answer_or_error
 from seglog.protocol import api
-from seglog.protocol.dialect import IncomingRequest
+from seglog.protocol.dialect import IncomingRequest, Part
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.native import FrameAssembler, NativeServer, RequestRefusedError
 
 ADDRESS = Address("host", 9092)
+
+
+def joined(parts: Sequence[Part]) -> bytes:
+    return b"".join(
+        bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview)
+    )
 
 
 def put(exchange: Exchange, data: bytes) -> list:
@@ -36,9 +44,9 @@ def test_answers_come_out_once_they_are_whole_with_the_ids_of_their_requests() -
             if isinstance(incoming, IncomingRequest):
                 name = incoming.request.topics[0]
                 response = api.MetadataResponse([], name, 0, [])
-                sent += b"".join(server.encode(incoming, response))
+                sent += joined(server.encode(incoming, response))
             else:
-                sent += b"".join(incoming.parts)
+                sent += joined(incoming.parts)
         return sent
 
     assert put(exchange, answered(exchange.opening())) == []

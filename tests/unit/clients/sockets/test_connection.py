@@ -3,7 +3,8 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
 
@@ -145,8 +146,9 @@ def test_an_idle_connection_is_used_again_unless_the_broker_has_closed_it(
     pool.release(first, CONFIG)
     assert pool.acquire(address, CONFIG, 5) is first
     pool.release(first, CONFIG)
-    threaded_broker.run(threaded_broker.stop())
-    threaded_broker.run(threaded_broker.listen())
+    run: Callable[[Coroutine[Any, Any, None]], None] = threaded_broker.run  # type: ignore[attr-defined]
+    run(threaded_broker.stop())
+    run(threaded_broker.listen())
     second = pool.acquire(address, CONFIG, 5)
     assert second is not first
     assert second.request(MetadataRequest([]), 5).cluster_id == "fake"
