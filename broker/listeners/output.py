@@ -31,6 +31,10 @@ class FileRange(Protocol):
         """The descriptor of the file; raises ``SeglogError`` if the range has lost its bytes."""
         ...
 
+    def note_end(self, position: int) -> None:
+        """Take note that the file ends at a position, within the range."""
+        ...
+
     def release(self) -> None:
         """Let the file go. Idempotent."""
         ...
@@ -143,6 +147,7 @@ class OutputQueue:
                 min(rest, BYTES_PER_TURN),
             )
             if sent == 0:
+                source.note_end(source.position + done)
                 raise SourceTruncatedError(
                     f"{source!r} ends {rest} bytes before its announced length"
                 )

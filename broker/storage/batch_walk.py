@@ -157,11 +157,20 @@ def find_batch(
         first_offset = last_offset + 1
         position += size
         at += size
+    _check_nothing_is_behind(file, position, end, expected_last)
+    return None
+
+
+def _check_nothing_is_behind(
+    file: LogFile, position: int, end: int, expected_last: int | None
+) -> None:
     if expected_last is not None:
         raise CorruptIndexError(
             file.path, f"no batch that ends with offset {expected_last} is at position {position}"
         )
-    return None
+    if end - position >= HEADER_BYTES:
+        # A reader that is told of no batch goes on in the next segment, and misses what is lost.
+        raise CorruptLogError(file.path, position, "the file ends before its end")
 
 
 def ordered_until(

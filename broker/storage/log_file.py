@@ -6,6 +6,8 @@ disk fills up in the middle, what was written is cut off again, so that nobody e
 batch; if even that fails the file takes no further append.
 """
 
+import logging
+
 from seglog.broker.storage.errors import (
     ClosedFileError,
     CorruptLogError,
@@ -19,6 +21,8 @@ from seglog.broker.storage.ownership import Owned, owner_only
 from seglog.broker.storage.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 
+logger = logging.getLogger(__name__)
+
 
 class LogFile(Owned):
     """An append-only file; one thread appends and truncates, any thread reads or syncs.
@@ -28,14 +32,18 @@ class LogFile(Owned):
         positions: how far it was written, and how far it is on disk.
         cuts: to which sizes it was cut, one after the other. Slices that reach behind one of the
             later ones hold bytes that are no part of the log any more.
+        lost: ranges that a reader found to be gone: somebody has cut the file. Appends go on behind
+            them, where the indexes say that the file ends.
     """
 
     __slots__ = (
         "_calls",
         "_descriptor",
+        "_is_being_cut",
         "_is_closed",
         "_preallocated",
         "cuts",
+        "lost",
         "path",
         "positions",
     )
@@ -56,7 +64,9 @@ class LogFile(Owned):
         self._descriptor = Pooled(pool, self._open, calls.close)
         self._preallocated = preallocated
         self._is_closed = False
+        self._is_being_cut = False
         self.cuts: tuple[int, ...] = ()
+        self.lost: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         return f"LogFile({self.path!r}, size={self.size})"
@@ -139,10 +149,37 @@ class LogFile(Owned):
 
     def read_held(self, descriptor: int, position: int, length: int) -> bytes:
         """The same through a descriptor of this file that the caller holds."""
+        known_end = self.positions.end  # before the read: what is appended meanwhile is not missing
         try:
-            return self._calls.read(self.path, descriptor, length, position)
+            content = self._calls.read(self.path, descriptor, length, position)
         except OSError as error:
             raise error_from_os("read", self.path, error) from error
+        if len(content) < length:
+            self.note_end(position + len(content), known_end)
+        return content
+
+    def note_end(self, position: int, known_end: int) -> None:
+        """Take note that a reader found the end of the file at a position; from any thread.
+
+        If more should be there, somebody has cut the file. Without this, what was once seen to be
+        in order would be sent to every reader of it again, and end each time in the middle.
+
+        Args:
+            known_end: a position up to which there should have been something.
+        """
+        end = min(known_end, self.positions.end)
+        if self._is_being_cut or position >= end:
+            return
+        if not any(start <= position < stop for start, stop in self.lost):
+            self.lost = (*self.lost, (position, end))
+            logger.error(
+                "event=data-file-cut path=%s size=%d expected=%d", self.path, position, end
+            )
+
+    def lost_between(self, position: int, end: int) -> int | None:
+        """The first position of a range that is known to be gone, None if all is there."""
+        starts = [start for start, stop in self.lost if start < end and position < stop]
+        return max(min(starts), position) if starts else None
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Fills ``target`` from ``position`` on; returns how many bytes there were."""
@@ -174,14 +211,17 @@ class LogFile(Owned):
         if size < self.size:
             self.withdraw(size)  # first: what is sent meanwhile may be cut off in the middle
         handle = self.acquire()
+        self._is_being_cut = True
         try:
             self._calls.truncate_open(self.path, handle.value, size)
+            removed = self.size - size
+            self.positions.change(size)
         except OSError as error:
             raise error_from_os("truncate", self.path, error) from error
         finally:
+            self._is_being_cut = False
             handle.unpin()
-        removed = self.size - size
-        self.positions.change(size)
+        self.lost = tuple((start, min(stop, size)) for start, stop in self.lost if start < size)
         self._preallocated = False
         return removed
 
@@ -266,6 +306,10 @@ class FileSlice:
         size = min(cuts[self._cuts_before :])
         if size < self.position + self.length:
             raise SliceCutError(self.file.path, self.position, self.length, size)
+
+    def note_end(self, position: int) -> None:
+        """Take note that the file ends at a position of it, although the slice goes on."""
+        self.file.note_end(position, self.position + self.length)
 
     def read(self) -> bytes:
         """The bytes themselves.

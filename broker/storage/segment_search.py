@@ -26,6 +26,7 @@ from seglog.broker.storage.index_check import untrue_entry
 from seglog.broker.storage.offset_index import OffsetPosition
 from seglog.broker.storage.segment_files import SegmentFiles
 from seglog.broker.storage.segment_indexes import SegmentIndexes
+from seglog.broker.storage.segment_walk import DamagedRange
 from seglog.broker.storage.time_index import TimestampOffset
 from seglog.protocol.types import NO_TIMESTAMP
 
@@ -78,15 +79,18 @@ class SegmentSearch:
         for damage in self._indexes.damaged:
             if offset < damage.first_offset:
                 break
-            following = (
-                self._indexes.end_offset if damage.next_offset is None else damage.next_offset
-            )
+            following = self._offset_behind(damage)
             if following is None or offset < following:
-                raise DamagedRecordsError(
-                    self._log.path, damage.position, damage.first_offset, following
-                )
+                raise self._damaged_error(damage)
             floor = damage.end
         return floor
+
+    def _offset_behind(self, damage: DamagedRange) -> int | None:
+        return self._indexes.end_offset if damage.next_offset is None else damage.next_offset
+
+    def _damaged_error(self, damage: DamagedRange) -> DamagedRecordsError:
+        following = self._offset_behind(damage)
+        return DamagedRecordsError(self._log.path, damage.position, damage.first_offset, following)
 
     def boundary_before(self, boundary: int, end: int) -> int:
         """The last batch boundary <= ``end``; ``boundary`` is one, and no damage is behind it."""
@@ -108,14 +112,19 @@ class SegmentSearch:
             first_offset: no offset from ``position`` on is below.
         """
         for damage in self._indexes.damaged:
+            if damage.position <= position < damage.end:
+                raise self._damaged_error(damage)
             if position < damage.position < end:
                 end = damage.position
                 break
+        log = self._log
+        if log.lost and (lost := log.lost_between(position, end)) is not None:
+            self._indexes.doubt_because(CorruptLogError(log.path, lost, "the file has been cut"))
         checked = self._indexes.checked.end_of(position)
         if checked >= end:
             return end
         try:
-            good = ordered_until(self._log, checked, end, first_offset, self._indexes.end_offset)
+            good = ordered_until(log, checked, end, first_offset, self._indexes.end_offset)
         except CorruptLogError as error:
             self._indexes.doubt_because(error)
             return end

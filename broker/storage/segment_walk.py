@@ -114,6 +114,7 @@ class SegmentWalk:
             or not HEADER_BYTES <= header.size_bytes <= self._end - position
             or header.last_offset_delta < 0
             or not next_offset <= header.base_offset <= header.last_offset < self._end_offset
+            or self._file.lost_between(position, position + header.size_bytes) is not None
         ):
             return None
         return header

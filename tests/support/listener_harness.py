@@ -151,11 +151,16 @@ class TemporaryRange:
         self.position = position
         self.length = length
         self.released = 0
+        self.noted_end: int | None = None
         self._descriptor = os.open(path, os.O_RDONLY)
 
     def fileno(self) -> int:
         """The descriptor."""
         return self._descriptor
+
+    def note_end(self, position: int) -> None:
+        """Remember it."""
+        self.noted_end = position
 
     def release(self) -> None:
         """Close it once."""

@@ -134,6 +134,7 @@ def test_file_shrank_after_it_was_announced(pair: Pair, tmp_path: Path) -> None:
         queue.flush()
     queue.close()
     assert source.released == 1
+    assert source.noted_end == 100
 
 
 def test_connection_dies_and_keeps_files_open(pair: Pair, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from struct import pack, unpack
 
 import pytest
 
-from seglog.broker.storage.errors import DamagedRecordsError, DeferredReadError
+from seglog.broker.storage.errors import CorruptLogError, DamagedRecordsError, DeferredReadError
 from seglog.broker.storage.log import FetchIsolation, Log
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records.batch import iter_batches
@@ -81,15 +81,15 @@ def damaged_log(folder: Path, mutate: Mutation, batch: int) -> Log:
     return log
 
 
-def readable(log: Log) -> list[int]:
+def readable(log: Log, until: int = END) -> list[int]:
     """The offsets that a reader gets which goes on behind damage, each read checked."""
     offsets: list[int] = []
     position = 0
-    while position < END:
+    while position < until:
         try:
             content = read_bytes(log, position, 700, isolation=COMMITTED)
         except DamagedRecordsError as error:
-            position = error.next_offset or END
+            position = error.next_offset or until
             continue
         assert content
         for each in iter_batches(content):
@@ -218,3 +218,54 @@ def test_reading_never_writes(tmp_path: Path) -> None:
     with pytest.raises(DeferredReadError):
         log.offset_for_timestamp(NOW_MS + 95, isolation=COMMITTED)
     assert {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()} == before
+
+
+@pytest.mark.parametrize("batch", [5, FIRST_SEGMENT - 1])
+@pytest.mark.parametrize("kept_bytes", [0, 30, 100])
+@pytest.mark.parametrize("finder", ["a read", "a sender"])
+def test_readers_are_told_of_a_data_file_that_was_cut_while_the_broker_runs(
+    tmp_path: Path, batch: int, kept_bytes: int, finder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once: others got an answer that ended in the middle, for ever."""
+    caplog.set_level(logging.WARNING)
+    log = open_log(tmp_path / "log", CONFIG)
+    positions = []
+    for number in range(BATCHES):
+        if number == FIRST_SEGMENT:
+            log.roll(NOW_MS)
+        positions.append(log.segments.active.size_bytes)
+        append(log, [b"value" * 4] * RECORDS)
+    assert readable(log) == list(range(END))
+    first, cut_at = log.segments.first, positions[batch] + kept_bytes
+    assert first is not None
+    with open(first.log.path, "r+b") as file:
+        file.truncate(cut_at)
+    data = log.read(0, 1 << 20, isolation=COMMITTED)
+    assert data.slice is not None
+    if finder == "a read":
+        with pytest.raises(CorruptLogError, match="ends within a slice"):
+            data.slice.read()
+    else:
+        data.slice.note_end(cut_at)
+    data.slice.release()
+    lost = set(range(batch * RECORDS, FIRST_SEGMENT * RECORDS))
+    for _ in range(2):
+        assert readable(log) == [offset for offset in range(END) if offset not in lost]
+    assert caplog.text.count("event=data-file-cut") == 1
+    assert caplog.text.count("event=records-damaged") == 1
+
+
+def test_records_are_read_behind_the_cut_end_of_the_active_data_file(tmp_path: Path) -> None:
+    """Appends go on where the file should end."""
+    log = open_log(tmp_path / "log", CONFIG)
+    for _ in range(3):
+        append(log, [b"value" * 4] * RECORDS)
+    active = log.segments.active
+    with open(active.log.path, "r+b") as file:
+        file.truncate(active.size_bytes - 10)
+    with pytest.raises(CorruptLogError):
+        read_bytes(log, 0, 1 << 20, isolation=COMMITTED)
+    for _ in range(2):
+        append(log, [b"value" * 4] * RECORDS)
+    kept = [*range(20), *range(30, 50)]
+    assert readable(log, 50) == kept
