@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Compiled kernels of the record format; the pure-Python twins are in ``records/_pure*.py``.
 
-Bounds checks are off: bytes are only read through the functions of ``_kernel_varint.pxi``, which
-take the end of what may be read.
+Bounds checks are off: all reads go through the functions of ``_kernel_varint.pxi``, which take the
+end of the readable bytes.
 """
 include "_kernel_varint.pxi"
 include "_kernel_records.pxi"

@@ -293,7 +293,7 @@ cdef int write_rewritten(
         offset_delta = kept if plan.renumber else fields.offset_delta
         body = rewritten_body_bytes(&fields, timestamp_delta, offset_delta)
         if written + varint_bytes(body) + body > plan.out_bytes:
-            return FAULT_CHANGED  # the buffer or the mask is not what it was when it was measured
+            return FAULT_CHANGED  # the buffer or the mask has changed since it was measured
         written += write_varint(target + written, body)
         target[written] = data[fields.body]
         written += 1
@@ -322,7 +322,7 @@ def rewrite_records(
     cdef unsigned char* target
     cdef int fault
     if keep_mask is not None:
-        mask_bytes = bytes(memoryview(keep_mask))  # a private copy that nobody can shrink
+        mask_bytes = bytes(memoryview(keep_mask))  # a private copy: another thread cannot shrink it
         if len(mask_bytes) != record_count:
             raise ValueError(f"a mask of {len(mask_bytes)} bytes for {record_count} records")
         mask = <const unsigned char*>PyBytes_AS_STRING(mask_bytes)

@@ -7,7 +7,7 @@ cdef enum:
 
 
 cdef inline int64_t to_microseconds(int64_t milliseconds) noexcept nogil:
-    # What no int64 of microseconds can say becomes the last moment that it can.
+    # A time beyond int64 microseconds becomes the last representable moment.
     if milliseconds > INT64_MAX // 1000:
         return INT64_MAX
     if milliseconds < -(INT64_MAX // 1000):
@@ -369,7 +369,7 @@ cdef class RecordColumns:
 
 
 cdef class BinarySource:
-    # One variable-length column of somebody else, from (rows, offset, validity, offsets, data).
+    # One variable-length column from an Arrow library: (rows, offset, validity, offsets, data).
     cdef Py_buffer validity_view, offsets_view, data_view
     cdef const unsigned char* validity
     cdef const unsigned char* data
@@ -706,7 +706,7 @@ def encode_columns(
                 timestamp = wrapping_subtract(source.timestamp(row), base)
                 body = source.body_bytes(row, timestamp, index)
                 if body < 0 or written + varint_bytes(body) + body > area_bytes:
-                    failure = 4  # somebody changes the columns while they are read
+                    failure = 4  # another thread changes the columns while they are read
                     break
                 written += source.write(target + written, row, body, timestamp, index)
         if failure or written != area_bytes:

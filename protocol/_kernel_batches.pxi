@@ -4,12 +4,12 @@
 def header_if_ordinary(
     data, type header_type, bint require_keys, int64_t earliest_timestamp, int64_t latest_timestamp
 ):
-    """The header of a batch that may be appended as it is, None if anything about it is special.
+    """The header of a batch that may be appended unchanged, None if anything about it is special.
 
     Ordinary is: one whole batch of format 2 with base offset 0, not compressed, no control batch,
     stamped by the client, offsets 0, 1, 2, ..., checksum, counts, producer fields, every record,
-    every timestamp and the header's maximum right. None does not say what is wrong, nor that anything is: the full
-    inspection does.
+    every timestamp and the header's maximum right. None does not mean a fault: the full inspection
+    decides.
     """
     cdef Py_buffer view
     cdef const unsigned char* p

@@ -16,7 +16,7 @@ cdef enum:
     WALK_END = 0  # no whole batch is left
     WALK_SPECIAL = 1  # the next batch is compressed, transactional, a marker, empty or to be kept empty
     WALK_FULL = 2  # the map has no room for another key
-    WALK_CORRUPT = 3  # the next batch is not what its header and checksum say
+    WALK_CORRUPT = 3  # the next batch contradicts its header or checksum
     WALK_NO_SPACE = 4  # the output buffer may be too small for the next batch
 
 cdef extern from *:
@@ -168,7 +168,7 @@ cdef void _md5_block(uint32_t* state, const unsigned char* block) noexcept nogil
 
 
 cdef void _md5(const unsigned char* data, Py_ssize_t length, unsigned char* digest) noexcept nogil:
-    """MD5 (RFC 1321). It is a hash of keys here, not a protection against anybody."""
+    """MD5 (RFC 1321). It is a hash of keys here, not a protection against attacks."""
     cdef uint32_t state[4]
     cdef unsigned char tail[128]
     cdef Py_ssize_t whole = length & ~63, rest = length - whole, padded, i
@@ -202,8 +202,8 @@ def key_hash(const unsigned char[::1] key):
 cdef class SkimpyOffsetMap:
     """The last offset of each key in fixed memory: 16 bytes of MD5 and 8 bytes of offset an entry.
 
-    Two keys with the same MD5 are one key to it (CMAP-5). ``slots`` is what the memory holds,
-    ``usable_slots`` what may be filled before probing gets slow.
+    Two keys with the same MD5 are one key to it (CMAP-5). ``slots`` fit into the memory,
+    ``usable_slots`` of them may be filled before probing gets slow.
 
     Args:
         memory_bytes: how much memory to take; touched only as it fills.
@@ -260,7 +260,7 @@ cdef class SkimpyOffsetMap:
         return self._get(start, key.shape[0])
 
     cdef unsigned char* _find(self, const unsigned char* hash_bytes) noexcept nogil:
-        """The entry of a hash or the empty one where it belongs; NULL if the map has neither."""
+        """The entry of a hash, or the empty one where it belongs; NULL if the map is full."""
         cdef int64_t attempt, slot = 0
         cdef const unsigned char* window
         cdef unsigned char* entry
@@ -453,7 +453,7 @@ cdef inline int64_t _new_base(BatchFields* batch, FilterResult* result, int64_t 
 def frame_batches(
     const unsigned char[::1] data, Py_ssize_t position, int64_t next_offset, int64_t end_offset
 ):
-    """How far a chunk holds whole batches of format 2 whose offsets ascend; checksums are not looked at.
+    """How far a chunk holds whole batches of format 2 with ascending offsets; checks no checksums.
 
     Args:
         data: file bytes that begin with a batch at ``position``.
@@ -472,7 +472,8 @@ def frame_batches(
     with nogil:
         while end - position >= 61:
             size = _whole_batch(p, position, end, &batch)
-            # One that reaches beyond the chunk is judged too: nobody should wait for its end.
+            # Judge a batch that reaches beyond the chunk too: a damaged length would make the
+            # caller read on for an end that never comes.
             if (
                 size < 0
                 or p[position + 16] != 2
@@ -628,8 +629,9 @@ def filter_records(
         horizon_ms: the delete horizon for tombstones that get one in this pass.
 
     Returns:
-        ``(kept, total, invalid, has_horizon, base_timestamp, max_timestamp, records)``; ``records`` is
-        None where the batch stays as it is, else the records area that stays. None if it is broken.
+        ``(kept, total, invalid, has_horizon, base_timestamp, max_timestamp, records)``; ``records``
+        is None where the batch stays as it is, else the records area that stays. None if it is
+        broken.
     """
     cdef BatchFields batch
     cdef FilterResult result
@@ -672,7 +674,7 @@ def filter_batches(
     unsigned char[::1] out, Py_ssize_t written, int64_t now_ms, int64_t horizon_ms,
     const int64_t[::1] protected_offsets
 ):
-    """Pass two over the plain batches of a chunk: copy or rebuild what stays into ``out``.
+    """Pass two over the plain batches of a chunk: copy or rebuild remaining records into ``out``.
 
     Args:
         keys: the map of pass one.
@@ -685,8 +687,9 @@ def filter_batches(
         protected_offsets: ascending; a batch that ends at one of them may not vanish (KEEP-9, 10).
 
     Returns:
-        ``(position, written, why, total, kept, invalid)``: where the walk stopped, how much of ``out``
-        is taken then, one of the WALK numbers, and the records read, kept and found without a key.
+        ``(position, written, why, total, kept, invalid)``: where the walk stopped, how much of
+        ``out`` is taken then, one of the WALK numbers, and the records read, kept and found without
+        a key.
     """
     cdef const unsigned char* p = &data[0] if data.shape[0] else NULL
     cdef unsigned char* o = &out[0]
@@ -707,7 +710,7 @@ def filter_batches(
             if batch.attributes & 0x37 or p[position + 16] != 2 or batch.record_count == 0:
                 why = WALK_SPECIAL
                 break
-            # Checked before there is talk of room: a count beyond reason would ask for room for ever.
+            # Check before the room: a damaged count would ask for a larger buffer without end.
             if not _holds(&batch, size - 61) or not _is_sound(p + position, size):
                 why = WALK_CORRUPT
                 break
@@ -789,7 +792,7 @@ def index_batches(
     const unsigned char[::1] data, Py_ssize_t end, int64_t file_position, int64_t interval_bytes,
     int64_t bytes_since_entry, int64_t max_timestamp, int64_t offset_of_max_timestamp
 ):
-    """What the sparse indexes of a segment get for a chunk of whole batches (IDX-1, TIX-1).
+    """The entries of the sparse indexes of a segment for a chunk of whole batches (IDX-1, TIX-1).
 
     Args:
         data: whole batches.

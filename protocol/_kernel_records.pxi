@@ -160,7 +160,7 @@ cdef inline Py_ssize_t enlarged(
 
 def encode_records(records, Py_ssize_t reserve_bytes=0, offset_deltas=None, base_timestamp=None):
     """Encode ``(timestamp_ms, key, value, headers)`` tuples; the twin is in ``_pure.py``."""
-    cdef tuple items = tuple(records)  # a copy that nobody shortens while its records are read
+    cdef tuple items = tuple(records)  # a copy: another thread cannot shorten it meanwhile
     cdef tuple deltas = None if offset_deltas is None else tuple(offset_deltas)
     cdef tuple item, headers
     cdef object key, value

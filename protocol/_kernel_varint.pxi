@@ -1,8 +1,8 @@
 # Bytes of the record format: variable-length integers and the fields of one record.
 #
-# The module is compiled with bounds checks off. Whoever reads bytes does it through the functions
-# of this file: each takes the end of what may be read and never reads at or beyond it. They hold
-# for a buffer that changes underneath, since a value is used only after it was copied and checked.
+# The module is compiled with bounds checks off. All reads of bytes go through the functions of this
+# file: each takes the end of the readable bytes and never reads at or beyond it. They are safe for
+# a buffer that another thread changes, since they copy a value first, then check and use the copy.
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

@@ -1,4 +1,4 @@
-"""What the server's side of a dialect looks like to whoever owns the connection.
+"""The server's side of a dialect, as the owner of a connection sees it.
 
 A dialect object belongs to one connection. It is shown the receive buffer and turns frames into
 typed requests, and typed responses into parts of frames. It does no I/O and keeps no record bytes.
@@ -11,11 +11,11 @@ from seglog.protocol.api import RecordSource
 from seglog.protocol.errors import ErrorCode
 
 Part = bytes | bytearray | memoryview | RecordSource
-"""A piece of an encoded frame; a ``RecordSource`` is sent by whoever can read it."""
+"""A piece of an encoded frame; the connection sends the bytes of a ``RecordSource``."""
 
 
 class Incoming(Protocol):
-    """What the owner of a connection sees of a decoded request."""
+    """A decoded request, as the owner of a connection sees it."""
 
     @property
     def api_key(self) -> int:
@@ -34,7 +34,7 @@ class Incoming(Protocol):
 
 
 class IncomingRequest:
-    """A decoded request, and what is needed to answer it.
+    """A decoded request, and the fields that its answer needs.
 
     Attributes:
         request: the typed request of ``seglog.protocol.api``.
@@ -60,13 +60,13 @@ class IncomingRequest:
 
 
 class Reply:
-    """What the dialect itself has to say, without a handler: a greeting, or a refusal.
+    """An answer of the dialect itself, without a handler: a greeting, or a refusal.
 
     Attributes:
         parts: the encoded frame.
-        error: what it says; NONE for a greeting.
+        error: its error code; NONE for a greeting.
         closes: the connection ends once the reply is sent.
-        operation: the name of what is refused; "" if that is a part of finding a common version.
+        operation: the name of the refused operation; "" while finding a common version.
         version: of the refused request.
     """
 
@@ -94,7 +94,7 @@ class ServerDialect(Protocol):
     Attributes:
         name: for logs and metrics.
         ordered: answers must leave in the order of the requests.
-        client_id: what the client calls itself, "" until it has said so.
+        client_id: the name that the client gives itself, "" before that.
         software: name and version of the client's program, as far as it has told.
     """
 

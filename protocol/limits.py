@@ -1,7 +1,7 @@
-"""Every bound on what may arrive over the wire or lie in a file, with its reason.
+"""Every bound on input from the wire or from a file, with its reason.
 
-What operators may change lives in ``seglog.config``; these are the values behind which nothing
-sensible exists, so that a hostile or damaged length never decides how much memory is allocated.
+``seglog.config`` has the limits that operators may change. No sensible input exceeds the bounds
+here, so a hostile or damaged length never decides how much memory is allocated.
 """
 
 from typing import Final
@@ -18,9 +18,9 @@ MAX_BATCH_BYTES: Final = 2**31 - 1
 """Bytes of one record batch: its length is an int32."""
 
 MAX_DECOMPRESSED_BYTES: Final = 64 * MIB
-"""Bytes that the records of one batch may inflate to unless somebody says otherwise.
+"""Bytes that the records of one batch may inflate to by default.
 
-Some kilobytes of a stream inflate to any size, so this bounds what one batch costs. It bounds the
+Some kilobytes of a stream inflate to any size, so this bounds the cost of one batch. It bounds the
 records of a batch too: each takes ``MIN_RECORD_BYTES``.
 """
 

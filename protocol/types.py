@@ -39,7 +39,7 @@ class TopicPartition(NamedTuple):
 
 
 class IsolationLevel(IntEnum):
-    """What a reader may see: everything below the high watermark, or only decided transactions."""
+    """The records for a reader: all below the high watermark, or only decided transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -61,7 +61,7 @@ class TimestampType(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to; Kafka's numbers."""
+    """The kind of resource that a configuration belongs to; Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4

@@ -1,4 +1,4 @@
-"""Words of messages that people read."""
+"""Words of messages for users."""
 
 import re
 from typing import Final
@@ -17,9 +17,9 @@ def count_text(count: int, one: str, many: str | None = None) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text that fits into every field and line; of a very long one the beginning and the end.
+    """A text that fits into every field and line: beginning and end of a very long one.
 
-    What clients give a name to may be as long as a frame, and comes back in messages about it.
+    Names from clients may be as long as a frame, and come back in messages.
 
     >>> len(shortened("x" * 70_000)), shortened("a short one")
     (1003, 'a short one')
@@ -30,7 +30,7 @@ def shortened(text: str) -> str:
 
 
 def naming(about: object, words: object) -> str:
-    """A text that says what it is about, once: ``about: words``, or the words if they name it."""
+    """A text that names its subject once: ``about: words``, or the words if they name it."""
     name, text = str(about), str(words)
     # "topic flights" is named by "topic 'flights' exists already" as well.
     kind, _, thing = name.rpartition(" ")

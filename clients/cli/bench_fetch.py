@@ -91,7 +91,7 @@ def bench_fetch(topic: str, **options: Any) -> int:
 
 
 class _Count:
-    """What was read so far, and when."""
+    """Records read so far, with the time."""
 
     def __init__(self, begin_s: float, joined_s: float) -> None:
         self.records = 0

@@ -107,7 +107,7 @@ def bench_produce(topic: str, **options: Any) -> None:
 
 @dataclass
 class _Load:
-    """What is sent: some distinct values and keys, again and again."""
+    """The sent records: some distinct values and keys, again and again."""
 
     values: Sequence[bytes]
     key_range: int | None

@@ -1,8 +1,8 @@
-"""What the client library logs, as messages for whoever waits at the terminal.
+"""Log lines of the client library, as messages at the terminal.
 
-A client that cannot reach its broker says so and goes on trying; without its words a command would
-seem to hang. But most of what it logs ends the command a moment later with the same words, so a
-line is shown only if the command still runs then.
+A client that cannot reach its broker logs that and goes on trying; without these lines a command
+would seem to hang. But most errors end the command a moment later with the same words, so a line is
+shown only if the command still runs then.
 """
 
 import logging

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are named in a table.
+    """A group whose commands stand in a table.
 
     Args:
         entries: by the name under which a command is called, in the order of the list of commands.
@@ -38,10 +38,10 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant; one that is not there is answered with its likes."""
+        """Find a command; the error for an unknown one names similar ones."""
         name = args[0]
         if name not in self._entries and not name.startswith("-"):
-            # Imported only now: whoever types well does not pay for it.
+            # Imported only now: a correct command does not pay for it.
             from difflib import get_close_matches
 
             likes = " or ".join(map(repr, get_close_matches(name, self._entries)))

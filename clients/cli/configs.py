@@ -41,7 +41,7 @@ def configs() -> None:
 @click.option("--default", "is_default", is_flag=True, help="The settings for all brokers.")
 @click.option("--all", "show_all", is_flag=True, help="Also settings that have their default.")
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this setting.")
-@click.option("--docs", is_flag=True, help="With what each setting means (and --all).")
+@click.option("--docs", is_flag=True, help="With the meaning of each setting (and --all).")
 @json_option
 @connection_options
 def describe(
@@ -117,7 +117,7 @@ def _as_json(entry: "ConfigEntry", *, with_docs: bool) -> dict[str, Any]:
     "deleted",
     multiple=True,
     metavar="KEY",
-    help="Go back to what holds without this setting.",
+    help="Remove this setting, so that its default holds.",
 )
 @click.option("--dry-run", is_flag=True, help="Only check whether it would work.")
 @connection_options
@@ -146,7 +146,7 @@ def alter(
 
 
 def _check_entity(kind: _Kind, name: str | None, is_default: bool) -> None:
-    """Refuse what means nothing, before a connection is made."""
+    """Refuse settings without a meaning, before a connection is made."""
     if is_default and (kind == "topic" or name is not None):
         raise click.UsageError("--default goes with broker and without a name")
     if kind == "topic" and name is None:
@@ -154,7 +154,7 @@ def _check_entity(kind: _Kind, name: str | None, is_default: bool) -> None:
 
 
 def _entity(admin: "Admin", name: str | None, is_default: bool) -> str:
-    """The name under which the broker knows what is meant."""
+    """The name of the resource for the broker."""
     if is_default:
         return ""
     if name is not None:

@@ -37,7 +37,7 @@ def open_admin(**options: Any) -> "Admin":
     """Connect an admin client; ``options`` override the properties.
 
     Raises:
-        BrokerUnreachableError: nobody answers there.
+        BrokerUnreachableError: no broker answers there.
         click.UsageError: a property that does not exist, or of the wrong kind.
     """
     from seglog.clients.blocking.admin import Admin
@@ -80,7 +80,7 @@ def open_consumer(
 
 
 def _options(kind: "type[ClientConfig]", chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of a client: the properties that concern it, and what a command chose."""
+    """Keyword arguments of a client: its properties, and the choices of the command."""
     from seglog.clients.cli.client_log import show_client_log
     from seglog.clients.config import ConsumerConfig, ProducerConfig
 

@@ -81,8 +81,8 @@ _DEFAULT_NULL: Final = "null"
 @click.option(
     "-g",
     "--group",
-    help="As a member of this group: go on behind what it has committed, and commit. Where to "
-    "begin then only counts where nothing is committed.",
+    help="As a member of this group: go on at its committed offsets, and commit. --from then only "
+    "counts for partitions without a committed offset.",
 )
 @click.option(
     "-f",
@@ -112,7 +112,7 @@ _DEFAULT_NULL: Final = "null"
     "null_marker",
     type=escaped_bytes,
     metavar="MARKER",
-    help=f"What is written for a null; default {_DEFAULT_NULL}, nothing with --raw.",
+    help=f"Text for a null; default {_DEFAULT_NULL}, nothing with --raw.",
 )
 @click.option(
     "--formatter-property",
@@ -150,7 +150,7 @@ def consume(topics: tuple[str, ...], partitions: tuple[int, ...], **options: Any
         stop_at_end=options["until_end"],
         isolation=options["isolation_level"],
         group=options["group"],
-        # Whoever names an offset wants that one, not another where it does not exist.
+        # A named offset must exist: do not read from another one instead.
         offset_reset="error" if _is_one_offset(start) else None,
     )
     with consumer:
@@ -293,8 +293,8 @@ class _Printing:
         """Some records, none when the time is up.
 
         Raises:
-            BrokenPipeError: nobody reads what is written; with nothing to write for hours it would
-                not be noticed so long.
+            BrokenPipeError: the output is not read any more; without records to write that would
+                not show for hours.
         """
         deadline_s = _FOR_EVER if self._timeout_s is None else time.monotonic() + self._timeout_s
         while True:
@@ -307,7 +307,7 @@ class _Printing:
 
     def _put(self, records: "list[Record]") -> None:
         self._output.write(b"".join(map(self._write, records)))
-        # Before the flush: whoever has seen a record may send Ctrl-C and ask for the count.
+        # Before the flush: a user who has seen the record may press Ctrl-C and expects it counted.
         self.count += len(records)
-        # What was read is all there is at the moment, or a lot: show it.
+        # The read gave all present records, or many: show them now.
         self._output.flush()

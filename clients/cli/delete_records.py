@@ -28,7 +28,7 @@ _HIGH_WATERMARK: Final = -1
 @click.command()
 @click.argument("topic", required=False)
 @click.argument("offsets", nargs=-1, type=partition_offset, metavar="[PARTITION:OFFSET...]")
-@click.option("--before", type=instant, metavar="TIME", help="Delete what is older than this time.")
+@click.option("--before", type=instant, metavar="TIME", help="Delete records older than this time.")
 @click.option("--to-latest", is_flag=True, help="Delete everything that is there now.")
 @partition_option
 @click.option(
@@ -36,7 +36,7 @@ _HIGH_WATERMARK: Final = -1
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help='Kafka\'s form: {"partitions": [{"topic": "t", "partition": 0, "offset": 10}]}.',
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only show the offsets that would be deleted.")
 @json_option
 @connection_options
 def delete_records(
@@ -121,7 +121,7 @@ def _read_targets(content: Any) -> dict[tuple[str, int], int]:
 
 
 def _plan(admin: "Admin", targets: dict[tuple[str, int], int]) -> list[tuple[Any, ...]]:
-    """What ``_carry_out`` would do; it refuses what a broker refuses, which changes nothing."""
+    """The plan of ``_carry_out``; refuses what a broker would refuse, and changes nothing."""
     for topic in admin.describe_topics(sorted({topic for topic, _ in targets})).values():
         if topic.is_internal:
             raise click.ClickException(f"{topic.name} is internal: its records cannot be deleted")

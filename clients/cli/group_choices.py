@@ -16,7 +16,7 @@ _DIGITS_MAX: Final = 10
 
 
 class GroupChoice(NamedTuple):
-    """The groups that were named, or all; neither if nothing was said."""
+    """The named groups, or all; none if the command line has no choice."""
 
     names: tuple[str, ...]
     takes_all: bool
@@ -73,7 +73,7 @@ def topic_partitions(text: str) -> TopicChoice:
     """``TOPIC`` or ``TOPIC:PARTITION,PARTITION``.
 
     Raises:
-        click.BadParameter: it is neither.
+        click.BadParameter: it has another form.
     """
     topic, colon, numbers = text.partition(":")
     parts = numbers.split(",") if colon else []
@@ -88,7 +88,7 @@ def topic_partitions(text: str) -> TopicChoice:
 
 @contextlib.contextmanager
 def way_out() -> Iterator[None]:
-    """Add to what the broker says of a group what can be done about it."""
+    """Add a way out to an error of the broker about a group."""
     from seglog.clients.errors import GroupNotEmptyError, GroupNotFoundError
 
     try:

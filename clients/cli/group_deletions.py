@@ -114,7 +114,7 @@ def _forget(
 def _places(
     admin: "Admin", group: str, topics: tuple[TopicChoice, ...]
 ) -> "dict[TopicPartition, int | None]":
-    """What is meant, with what is committed there; of a whole topic only what has an offset."""
+    """The chosen partitions with their committed offsets; of a whole topic those with an offset."""
     from seglog.protocol.types import TopicPartition
 
     # Of a group that does not exist there is nothing to be read, which would hide the reason.

@@ -1,4 +1,4 @@
-"""``seglog groups list`` and ``describe``: which groups there are, how far they are, who is in."""
+"""``seglog groups list`` and ``describe``: groups, their offsets and members."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -96,9 +96,9 @@ def describe(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Show how far groups are: committed offsets, ends of the partitions, lag, and who reads.
+    """Show the progress of groups: committed offsets, ends of the partitions, lag, and members.
 
-    Without GROUP all groups are shown. A partition of which nothing is committed has no lag.
+    Without GROUP it shows all groups. A partition without a committed offset has no lag.
     """
     if shows_offsets + shows_members + shows_state > 1:
         raise click.UsageError("one of --offsets, --members and --state")
@@ -155,9 +155,7 @@ def _say_what_is_missing(info: "GroupInfo", *, has_offsets: bool) -> None:
     if not info.members:
         print_message(f"group {info.group} has no active members")
     elif info.state != "Stable":
-        print_message(
-            f"group {info.group} rebalances ({info.state}): who reads what is not settled yet"
-        )
+        print_message(f"group {info.group} rebalances ({info.state}): it has no assignment yet")
     if not has_offsets:
         print_message(f"group {info.group} has no committed offsets")
 
@@ -175,7 +173,7 @@ def _print_members(infos: "Iterable[GroupInfo]", *, verbose: bool) -> None:
             print_message(f"group {info.group} has no active members")
     if not members:
         return
-    # Kafka's tool has this column only where somebody has an id of the kind.
+    # Kafka's tool has this column only where a member has such an id.
     is_static = any(member.instance_id is not None for _, member in members)
     columns = ["GROUP", "CONSUMER-ID"] + ["GROUP-INSTANCE-ID"] * is_static
     columns += ["HOST", "CLIENT-ID", "#PARTITIONS"] + ["ASSIGNMENT"] * verbose
@@ -194,7 +192,7 @@ def _print_members(infos: "Iterable[GroupInfo]", *, verbose: bool) -> None:
 
 
 def _assignment_text(member: "GroupMember") -> str | None:
-    """What a member has, as ``--topic`` takes it: ``flights:0,1;planes:0``."""
+    """The partitions of a member, as ``--topic`` takes them: ``flights:0,1;planes:0``."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in member.partitions:
         by_topic.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""``seglog groups reset-offsets``: set the offsets of groups by a rule, or say what it would do."""
+"""``seglog groups reset-offsets``: set the offsets of groups by a rule, or show the plan."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -68,7 +68,7 @@ def rule_options(command: Any) -> Any:
             "standard input.",
         ),
         click.option(
-            "--to-current", is_flag=True, help="To what is committed, the end where nothing is."
+            "--to-current", is_flag=True, help="To the committed offset, or to the end without one."
         ),
         click.option("--shift-by", type=int, help="So many forward, or back if negative."),
         click.option(
@@ -103,7 +103,7 @@ def rule_options(command: Any) -> Any:
     help="Only these; may be given several times.",
 )
 @click.option("--all-topics", is_flag=True, help="All for which the group has offsets.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done: the default.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan: the default.")
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--export", is_flag=True, help="Only write a file for --from-file.")
 @json_option
@@ -118,10 +118,10 @@ def reset_offsets(
     as_json: bool,
     **rules: Any,
 ) -> None:
-    """Set the committed offsets of groups that have no members; --execute does it.
+    """Set the committed offsets of groups that have no members; --execute carries it out.
 
-    An offset that is not there becomes the nearest that is. A time behind the last record, and a
-    topic of which --to-current finds nothing committed, mean the end.
+    An offset outside of a partition becomes its nearest end. A time behind the last record means
+    the end, and so does --to-current for a topic without committed offsets.
 
     \b
     seglog groups reset-offsets billing --topic flights --to-earliest
@@ -162,7 +162,7 @@ class _Rule(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What a reset does to a group, which may not exist yet."""
+    """The plan of a reset for a group, which may not exist yet."""
 
     group: str
     info: "GroupInfo | None"
@@ -224,7 +224,7 @@ def _plan(
             to = targets or _WORDS.get(rule.name, rule.value)
             changes = admin.reset_group_offsets(group, places, to=to, dry_run=True)
     except ConfigurationError as error:
-        hint = "--all-topics shifts only what is committed"
+        hint = "--all-topics shifts only committed offsets"
         raise click.ClickException(f"group {group}: {error}; {hint}") from error
     _say_what_is_adjusted(group, changes, rule, targets)
     return _Plan(group, info, changes)

@@ -1,4 +1,4 @@
-"""``seglog retention``, ``clean`` and ``roll``: what the broker does by itself, done now."""
+"""``seglog retention``, ``clean`` and ``roll``: background work of the broker, done now."""
 
 import dataclasses
 import threading
@@ -31,12 +31,12 @@ _FAILED: Final = "failed"
 
 @click.group()
 def retention() -> None:
-    """Apply retention now, or say what it would delete."""
+    """Apply retention now, or show the segments that it would delete."""
 
 
 @retention.command("run")
 @click.argument("topics", nargs=-1, metavar="[TOPIC...]")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted, and why.")
+@click.option("--dry-run", is_flag=True, help="Only show what would go, and why.")
 @json_option
 @connection_options
 def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
@@ -73,10 +73,10 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 @json_option
 @connection_options
 def clean(topic: str, partitions: tuple[int, ...], wait: bool, rolls: bool, as_json: bool) -> int:
-    """Compact a topic now, whatever its ratio of new records is.
+    """Compact a topic now, regardless of its dirty ratio.
 
-    Active segments are left as they are, unless --roll closes them before. Without --wait the
-    partitions are only put into the queue of the cleaners.
+    A pass skips active segments, unless --roll closes them before. Without --wait the command only
+    puts the partitions into the queue of the cleaners.
     """
     chosen = chosen_partitions(partitions)
     if rolls:
@@ -139,7 +139,7 @@ def _clean_and_watch(
                 ]
                 live.show("; ".join(running) or "waiting for a cleaner")
         except ClientError as error:
-            # Progress is a courtesy; the request itself will tell what is wrong.
+            # Progress is a courtesy; the request itself will report the error.
             live.show(f"no progress to be seen: {error}")
 
     thread = threading.Thread(target=watch, name="seglog-clean-progress", daemon=True)

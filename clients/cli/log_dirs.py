@@ -1,4 +1,4 @@
-"""``seglog log-dirs``: the data directories and what they hold."""
+"""``seglog log-dirs``: the data directories and their contents."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from seglog.protocol.errors import ErrorCode
 @json_option
 @connection_options
 def log_dirs(by_partition: bool, as_json: bool) -> None:
-    """Show the data directories, their disks, and the size of what they hold."""
+    """Show the data directories, their disks, and the size of their logs."""
     with open_admin() as admin:
         found = admin.describe_log_dirs()
     if as_json:

@@ -41,8 +41,8 @@ _COMMANDS: Final[Mapping[str, Entry]] = {
         ),
         ("partitions", "partitions:partitions", "Show offsets and state of partitions."),
         ("segments", "partitions:segments", "Show the segments of partitions."),
-        ("log-dirs", "log_dirs:log_dirs", "Show the data directories and what they hold."),
-        ("retention", "housekeeping:retention", "Apply retention now, or say what it would do."),
+        ("log-dirs", "log_dirs:log_dirs", "Show the data directories and their contents."),
+        ("retention", "housekeeping:retention", "Apply retention now, or show its plan."),
         ("clean", "housekeeping:clean", "Compact a topic now."),
         ("roll", "housekeeping:roll", "Begin new segments."),
         ("bench", "bench:bench", "Measure how fast records are taken and given."),
@@ -68,7 +68,7 @@ class _Mistake(_Failure):
 
 
 class _Program(LazyGroup):
-    """The root: turns what commands raise into one sentence and an exit status."""
+    """The root: turns errors of commands into one sentence and an exit status."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a number that it returns is the exit status."""

@@ -40,7 +40,7 @@ def parse_moment(text: str, now_ms: int, *, bare_number: bool = False) -> Moment
     """Read a time: ISO 8601 (extended form), ``@`` and milliseconds since 1970, or ``now``.
 
     Args:
-        text: what was written.
+        text: the written text.
         now_ms: what ``now`` means.
         bare_number: whether a number without ``@`` is milliseconds, too.
 

@@ -41,7 +41,7 @@ def read_targets(path: Path) -> Targets:
     """Read a file, or standard input for ``-``.
 
     Raises:
-        click.UsageError: a line is wrong; says which, and what is expected.
+        click.UsageError: a line is wrong; names it, and the expected form.
     """
     try:
         if str(path) == _STANDARD_INPUT:

@@ -29,7 +29,7 @@ _SPECIAL_TIMES: Final[dict[str, Literal["earliest", "latest", "max_timestamp"]]]
 _DIGITS_MAX: Final = 19
 _SECONDS_MIN: Final = 10**8
 _SECONDS_END: Final = 10**11
-"""Numbers between these are times of nobody's records in milliseconds; in seconds, of all."""
+"""Numbers between these are unlikely as milliseconds (1970 to 1973), and likely as seconds."""
 _HEX_DIGITS: Final = 2
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
@@ -77,10 +77,10 @@ def instant(text: str) -> int:
 
 
 def time_question(text: str) -> "TimeSpec":
-    """What offsets can be asked for: a time, or one of the special words.
+    """A time for a lookup of offsets, or one of the special words.
 
     Raises:
-        click.BadParameter: neither.
+        click.BadParameter: the text is none of these.
     """
     return _SPECIAL_TIMES.get(text) or instant(text)
 
@@ -126,7 +126,7 @@ def _milliseconds(text: str, *, bare_number: bool) -> int:
 
 
 def escaped_bytes(text: str) -> bytes:
-    r"""Bytes, with ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\xHH`` for what is hard to type.
+    r"""Bytes, with ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\xHH`` for other bytes.
 
     Raises:
         click.BadParameter: an escape that does not exist.

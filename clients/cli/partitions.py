@@ -1,4 +1,4 @@
-"""``seglog partitions describe`` and ``seglog segments``: what the logs of topics hold."""
+"""``seglog partitions describe`` and ``seglog segments``: contents of the logs of topics."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
@@ -70,7 +70,7 @@ def _state_of(partition: "PartitionDescription") -> str:
 
 
 def cleaning_text(partition: "PartitionDescription") -> str:
-    """What a cleaner does with the partition at the moment, empty if nothing."""
+    """The present work of a cleaner on the partition, empty if there is none."""
     if partition.cleaning_state in ("", _IDLE):
         return ""
     text = f"cleaning {partition.cleaning_state}"

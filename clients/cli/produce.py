@@ -121,7 +121,7 @@ def produce(topic: str, path: Path | None, whole: bool, delimiter: bytes, **opti
     if not delimiter:
         raise click.UsageError("--delimiter must not be empty; --whole takes all as one value")
     if whole and (options["is_json"] or options["key_separator"] is not None):
-        raise click.UsageError("--whole goes with neither --json nor --key-separator")
+        raise click.UsageError("--whole does not go with --json or --key-separator")
     source: AbstractContextManager[BinaryIO] = (
         nullcontext(sys.stdin.buffer) if path is None else path.open("rb")
     )
@@ -193,7 +193,7 @@ def _property_bytes(properties: dict[str, str], name: str, default: str) -> byte
 
 
 class _Sending:
-    """Sends parsed records and counts what is acknowledged."""
+    """Sends parsed records and counts the acknowledged ones."""
 
     def __init__(self, producer: "Producer", topic: str) -> None:
         self._producer = producer
@@ -228,12 +228,12 @@ class _Sending:
             self._open.append(self._producer.send_many(self._topic, items, partition=partition))
 
     def _settle(self) -> None:
-        """Count what is decided; an error ends the work now and not at the end of the input."""
+        """Count decided records; an error ends the work now and not at the end of the input."""
         while self._open and self._open[0].done():
             self._acknowledged += self._open.popleft().result(0)
 
     def report(self) -> None:
-        """Say how many records are stored, whatever happened."""
+        """Print the number of stored records, also after an error."""
         self._live.clear()
         acknowledged = self._acknowledged + sum(each.delivered_count for each in self._open)
         print_message(

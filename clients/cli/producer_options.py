@@ -38,7 +38,7 @@ def producer_options(command: _FunctionT) -> _FunctionT:
 
 
 def break_off(producer: "Producer") -> None:
-    """End sending after Ctrl-C: what is under way gets a moment, not until it has timed out."""
+    """End sending after Ctrl-C: requests in flight get a moment, not their whole timeout."""
     dropped = producer.close(BREAK_OFF_S)
     if dropped:
         print_message(f"{count_text(dropped, 'record')} given up, not acknowledged")

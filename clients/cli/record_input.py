@@ -36,7 +36,7 @@ class InputRecord(NamedTuple):
 
 
 def split_stream(stream: BinaryIO, delimiter: bytes) -> Iterator[list[bytes]]:
-    """Yield what is there, line by line, as soon as it is there; the last line needs no end.
+    """Yield complete lines as soon as they arrive; the last line needs no end.
 
     Raises:
         click.ClickException: a line is longer than 256 MiB.
@@ -69,7 +69,7 @@ def read_whole(stream: BinaryIO) -> bytes:
 
 
 def _parts_of(stream: BinaryIO) -> Iterator[bytes]:
-    # A pipe gives what it has at the moment; waiting for a full buffer would hold records back.
+    # ``read1`` returns the bytes now in the pipe; waiting for a full buffer would delay records.
     read = getattr(stream, "read1", stream.read)
     wait_for_input(stream)
     while part := read(READ_BYTES):
@@ -155,12 +155,12 @@ class JsonFormat:
 
     ``key``, ``value`` and ``headers`` are taken as they are, ``key_base64`` and ``value_base64``
     stand for bytes that are no text; ``timestamp_ms`` and ``partition`` count if they are kept,
-    ``topic`` and ``offset`` do not. A value has to be said, even if it is null: a line that says
-    something else than a record would otherwise delete what is there under its key.
+    ``topic`` and ``offset`` do not. A value is required, even if it is null: otherwise a line that
+    is no record would delete the record under its key.
 
     Attributes:
         keep_partition: whether the partition in a line is where its record goes.
-        fallback: what every record has that its line does not say.
+        fallback: the fields of a record that its line does not give.
     """
 
     keep_partition: bool
@@ -222,7 +222,7 @@ def _bytes_of(fields: Mapping[str, JsonText], name: str) -> bytes | None:
     field = fields.get(name)
     if field is None or field.value is None:
         return None
-    # What is no text, is data in JSON: an object as a value is the usual case.
+    # A value that is not text stays JSON: an object as a value is the usual case.
     text = field.value if isinstance(field.value, str) else field.text
     return text.encode("utf-8", "surrogatepass")
 

@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def printable(text: str) -> str:
-    r"""A text as one line that does nothing to a terminal; names may hold what others have chosen.
+    r"""A text as one line that does not control a terminal; names may hold such characters.
 
     >>> print(printable("a\x1b[2J\nb"))
     a\x1b[2J\x0ab
@@ -35,7 +35,7 @@ def print_line(text: str) -> None:
 
 
 def print_file_line(text: str) -> None:
-    """Write a line of what is to become a file, as it is."""
+    """Write a line of a file, unchanged."""
     print(text)
 
 
@@ -75,10 +75,10 @@ def print_message(text: str) -> None:
 
 
 def data_stream() -> BinaryIO:
-    """Standard output for bytes, with a buffer; whoever writes flushes.
+    """Standard output for bytes, with a buffer; the caller flushes.
 
-    ``sys.stdout.buffer`` has none where PYTHONUNBUFFERED is set, and then writes a part of what it
-    is given.
+    ``sys.stdout.buffer`` has no buffer where PYTHONUNBUFFERED is set, and then may write only a
+    part of its input.
     """
     try:
         return open(sys.stdout.fileno(), "wb", closefd=False)
@@ -89,7 +89,7 @@ def data_stream() -> BinaryIO:
 def open_standard_streams() -> None:
     """Put the null device where a standard stream is closed; let every text be printed.
 
-    Else the next socket gets its number: what is printed goes there, and libuv ends the process.
+    Else the next socket gets its number: printed text goes there, and libuv ends the process.
     """
     for descriptor, (name, mode) in enumerate(_STANDARD_STREAMS):
         try:
@@ -99,12 +99,12 @@ def open_standard_streams() -> None:
         if getattr(sys, name) is None:  # which is what Python makes of a closed one
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What the terminal's encoding has no signs for is shown as \\xHH and is no error.
+        # Characters that the terminal's encoding lacks are shown as \\xHH.
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def is_data_wanted() -> bool:
-    """Whether somebody still reads standard output; a pipe tells only who asks or writes."""
+    """Whether standard output is still read; a closed pipe shows only on a poll or a write."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):
@@ -115,12 +115,12 @@ def is_data_wanted() -> bool:
 
 
 def flush_data() -> None:
-    """Write what is buffered now, so that a closed pipe shows here and not at the exit."""
+    """Write buffered output now, so that a closed pipe shows here and not at the exit."""
     sys.stdout.flush()
 
 
 def drop_data() -> None:
-    """Nobody reads standard output any more: what is still buffered goes nowhere."""
+    """Standard output is not read any more: drop the buffered rest."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):

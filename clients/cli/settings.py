@@ -25,12 +25,12 @@ _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 @dataclass
 class Settings:
-    """What was said about the broker and its clients; kept at the root of click's contexts.
+    """Settings for the broker's address and the clients; kept at the root of click's contexts.
 
     Attributes:
         bootstrap_server: said on the command line; None if it was not.
         properties: client properties in Kafka's spelling.
-        environment_server: what the environment says.
+        environment_server: the address in the environment.
     """
 
     bootstrap_server: str | None = None
@@ -119,7 +119,7 @@ def _take_file(ctx: click.Context, _parameter: click.Parameter, value: Path | No
     except ValueError as error:
         raise click.BadParameter(f"{value}, {error}") from error
     for key, content in entries:
-        # Blanks behind a value, which Java takes for a part of it, mean nothing in any of ours.
+        # Java keeps blanks behind a value; no value of a client here needs them.
         settings_of(ctx).properties[key] = content.strip()
 
 

@@ -18,8 +18,8 @@ def ended_by_signals() -> Iterator[list[int]]:
     """Let SIGTERM and SIGHUP raise ``KeyboardInterrupt`` inside of the block.
 
     ``timeout``, systemd and containers end programs that way. Killed on the spot, a member of a
-    group would leave without a word and without committing what it has printed, and a producer
-    without what is in its buffer.
+    group would not leave the group or commit the records it has printed, and a producer would lose
+    its buffer.
 
     Yields:
         The numbers of those that have come.
@@ -33,7 +33,7 @@ def ended_by_signals() -> Iterator[list[int]]:
     with contextlib.ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDINGS:
-                # Who starts a program with ``nohup`` wants it to be ignored.
+                # ``nohup`` has set the signal to be ignored: keep that.
                 if signal.getsignal(number) is signal.SIG_DFL:
                     stack.callback(signal.signal, number, signal.signal(number, end))
         yield come
@@ -42,9 +42,9 @@ def ended_by_signals() -> Iterator[list[int]]:
 def wait_for_input(stream: BinaryIO) -> None:
     """Block until a stream has something to read, or its end.
 
-    In short turns: while another thread sends, the one that reads may be stopped after it has
-    looked for signals and before it sleeps in the system. A Ctrl-C that comes just then wakes
-    nobody, and is heard with the next line of input, if ever there is one.
+    In short turns: while another thread sends, the reading one may be stopped after it has looked
+    for signals and before it sleeps in the system. A Ctrl-C that comes just then wakes no thread,
+    and takes effect with the next line of input, if ever there is one.
     """
     try:
         descriptor = stream.fileno()

@@ -36,10 +36,10 @@ def abort(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Abort what producers have open, and shut these out: they have to be started again.
+    """Abort open transactions and fence their producers, which have to be started again.
 
-    A hanging transaction, which belongs to no transactional id any more, is named by --topic,
-    --partition and --start-offset; a marker that aborts it is then written into that partition.
+    Name a hanging transaction, which belongs to no transactional id any more, by --topic,
+    --partition and --start-offset; the broker then writes an abort marker into that partition.
     """
     place = (topic, partition, start_offset)
     if bool(transactional_ids) == any(part is not None for part in place):
@@ -80,5 +80,5 @@ def _check(transaction: "OpenTransaction", *, force: bool) -> None:
         raise click.ClickException(
             f"it belongs to transactional id {transaction.transactional_id}, which ends it: "
             f"'seglog transactions abort {transaction.transactional_id}' aborts all of it; "
-            "--force only what is in this partition"
+            "--force only the part in this partition"
         )

@@ -92,7 +92,7 @@ def list_transactions(
 @json_option
 @connection_options
 def describe(transactional_ids: tuple[str, ...], as_json: bool) -> None:
-    """Show who owns transactional ids, how long a transaction is open, and where it has written."""
+    """Show the owners of transactional ids, and the age and partitions of their transactions."""
     with open_admin() as admin:
         infos = admin.describe_transactions(transactional_ids)
     if as_json:

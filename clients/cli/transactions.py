@@ -16,7 +16,7 @@ transactions = LazyGroup(
         ),
         "find-hanging": Entry(
             _PLACE + "transaction_descriptions:find_hanging",
-            "Find open ones that nobody will end.",
+            "Find open ones without a coordinator to end them.",
         ),
         "abort": Entry(
             _PLACE + "transaction_aborts:abort", "Abort by transactional id, or by hand."

@@ -1,7 +1,7 @@
 """The four codecs of record batches, in the framings that Kafka's clients write and read.
 
-Only the records area of a batch is compressed, as one stream. What is written is what the Java side
-writes; what is read is everything that some client writes; see the modules of the codecs.
+Only the records area of a batch is compressed, as one stream. Streams are written as Kafka's Java
+code writes them, and read in every framing that some client writes; see the modules of the codecs.
 
 A stream may inflate to anything, so ``decompress`` works in chunks and gives up as soon as the
 total exceeds its bound. A codec and its library are imported on first use: start-up time is a
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _CodecModule(Protocol):
-    """What the module of a codec offers."""
+    """The functions of the module of a codec."""
 
     LEVELS: Sequence[int]
 

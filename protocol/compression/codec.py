@@ -81,11 +81,11 @@ class BoundedOutput:
 
     @property
     def next_chunk_bytes(self) -> int:
-        """How much to inflate next: one byte more than may come shows that too much comes."""
+        """How much to inflate next: one byte above the bound shows that the stream exceeds it."""
         return min(DECOMPRESSION_CHUNK_BYTES, self._max_bytes - self.size + 1)
 
     def expect(self, announced_bytes: int) -> None:
-        """Refuse before anything is inflated what the stream itself says is above the bound."""
+        """Refuse a stream that announces a size above the bound, before anything is inflated."""
         if announced_bytes > self._max_bytes:
             raise DecompressedTooLargeError(self._codec, self._max_bytes)
 

@@ -35,7 +35,7 @@ def decompress(data: memoryview, max_bytes: int) -> bytes | memoryview:
 def _inflate_member(data: memoryview, position: int, output: BoundedOutput) -> int:
     """Inflate the member at ``position`` and return the position behind it.
 
-    Input goes in small slices first: whatever a member leaves over is copied by zlib, which would
+    Input goes in small slices first: zlib copies the input that a member leaves over, which would
     take quadratic time on a stream of many tiny members.
     """
     inflater = zlib.decompressobj(_GZIP_WINDOW_BITS)

@@ -1,9 +1,9 @@
 """Snappy, which Kafka's clients write in two ways: raw, and in the framing of snappy-java.
 
 ``xerial`` framing: the magic ``82 53 4e 41 50 50 59 00``, two int32 version words, then any number
-of (int32 length, raw snappy block of up to 32 KiB of input). It is what Java writes and what is
-written here; librdkafka writes one raw block without any framing. The magic tells them apart.
-Snappy's own framing format (``ff 06 00 00 sNaPpY``) is in no client's use.
+of (int32 length, raw snappy block of up to 32 KiB of input). Java and this module write it;
+librdkafka writes one raw block without any framing. The magic tells them apart. Snappy's own
+framing format (``ff 06 00 00 sNaPpY``) is in no client's use.
 """
 
 import struct
@@ -83,7 +83,7 @@ def _blocks(data: memoryview, is_framed: bool) -> Iterator[memoryview]:
 
 
 def _announced_bytes(block: memoryview) -> int:
-    """Return what a raw block says it inflates to, if that is possible at all."""
+    """Return the inflated size that a raw block announces, if it is possible at all."""
     size: int = snappy.decompress_raw_len(block)
     if size > _EXPANSION_MAX * len(block):
         raise CorruptCompressionError(Codec.SNAPPY, f"{len(block)} bytes cannot hold {size}")

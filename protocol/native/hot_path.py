@@ -28,10 +28,11 @@ def unpack_produce(
 ) -> ProduceRequest | None:
     """Decode a produce request whose record bytes are ``view[position:end]``."""
     try:
+        # The first three are key, version and correlation id, which the caller has checked.
         _, _, _, acks, timeout_ms, partitions, transactional_id = header
         if (
             acks not in (-1, 0, 1)
-            or type(acks) is not int
+            or type(acks) is not int  # True and 1.0 equal 1, and the generic codec refuses them
             or type(timeout_ms) is not int
             or not -1 <= timeout_ms <= INT32_MAX
             or transactional_id is not None
@@ -45,6 +46,8 @@ def unpack_produce(
                 or type(partition) is not int
                 or type(length) is not int
                 or not 0 <= partition <= INT32_MAX
+                # Before the slice below: a slice beyond the end is silently shorter, and the next
+                # partition's records would begin at a wrong position.
                 or not 0 <= length <= end - position
                 or topic_id is not None
             ):
@@ -54,6 +57,7 @@ def unpack_produce(
             position = records_end
     except (TypeError, ValueError):
         return None
+    # Bytes behind the last partition belong to no field: the generic codec refuses the frame.
     return ProduceRequest(acks, timeout_ms, decoded) if position == end else None
 
 
@@ -81,6 +85,7 @@ def unpack_fetch(header: list[Any]) -> FetchRequest | None:
     try:
         _, _, _, max_wait_ms, min_bytes, max_bytes, partitions, isolation = header
         isolation_level = _ISOLATION_LEVELS[isolation]
+        # ``type`` and not ``isinstance``: a bool is an int too, and no legal number on the wire.
         if type(partitions) is not list or not (
             type(isolation) is type(max_wait_ms) is type(min_bytes) is type(max_bytes) is int
             and _INT32_MIN <= max_wait_ms <= INT32_MAX

@@ -237,7 +237,7 @@ def find_timestamp(
     """Find the first record stamped ``target`` or later whose offset delta reaches ``from_delta``.
 
     Returns:
-        Its offset delta and timestamp, or None. What follows it is not looked at.
+        Its offset delta and timestamp, or None. The records behind it are not read.
     """
     area = _as_bytes(data)
     check_count(record_count, len(area))

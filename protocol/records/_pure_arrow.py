@@ -37,7 +37,7 @@ ColumnBuffers = tuple[
 ]
 """Rows, keys, values, offsets, timestamps (microseconds), timestamp types, headers."""
 BinaryColumn = tuple[int, int, Buffer | None, Buffer | None, Buffer | None]
-"""Rows, offset, validity, offsets and data of a column that somebody else made."""
+"""Rows, offset, validity, offsets and data of a column from an Arrow library."""
 NumberColumn = tuple[int, int, Buffer | None, Buffer | None]
 """Rows, offset, validity and values of one."""
 HeaderColumns = tuple[NumberColumn, BinaryColumn, BinaryColumn]
@@ -242,7 +242,7 @@ class _Validity:
 
 
 class _BinarySource:
-    """One variable-length column of somebody else."""
+    """One variable-length column from an Arrow library."""
 
     def __init__(self, column: BinaryColumn) -> None:
         self.rows, offset, validity, offsets, data = column
@@ -267,7 +267,7 @@ class _BinarySource:
 
 
 class _NumberSource:
-    """One column of numbers of somebody else."""
+    """One column of numbers from an Arrow library."""
 
     def __init__(self, column: NumberColumn, code: str) -> None:
         self.rows, offset, validity, values = column

@@ -1,6 +1,6 @@
 """The kernels of log compaction in plain Python: twins of ``protocol/_kernel_compaction.pxi``.
 
-Same names, arguments, results and errors; see ``compaction.py`` for what they are for. The map of
+Same names, arguments, results and errors; ``compaction.py`` explains their purpose. The map of
 this twin is a dict with the capacity, not the fixed memory, of the compiled one.
 """
 
@@ -81,7 +81,7 @@ class SkimpyOffsetMap:
 
 @dataclass(slots=True)
 class _Judgement:
-    """What pass two decided about the records of one batch."""
+    """The decision of pass two about the records of one batch."""
 
     staying: list[tuple[FieldPositions, int]]  # with their timestamps
     total: int = 0
@@ -264,7 +264,7 @@ def index_batches(
     max_timestamp: int,
     offset_of_max_timestamp: int,
 ) -> tuple[list[tuple[int, int, int, int]], int, int, int, int, int]:
-    """What the sparse indexes of a segment get for a chunk of whole batches (IDX-1, TIX-1)."""
+    """Entries of the sparse indexes of a segment for a chunk of whole batches (IDX-1, TIX-1)."""
     view = memoryview(data)[:end]
     entries: list[tuple[int, int, int, int]] = []
     position = 0

@@ -123,7 +123,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker for the log itself instead of somebody's records."""
+        """Whether the batch holds a marker for the log itself instead of records of a client."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
@@ -170,10 +170,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 class RecordBatch:
-    """One whole batch as a view of somebody's buffer; nothing is copied or checked at first.
+    """One whole batch as a view of a buffer; making it copies and checks nothing.
 
     Args:
-        buffer: starts with the batch; what follows the batch is left out of ``view``.
+        buffer: starts with the batch; ``view`` leaves out the bytes behind it.
 
     Raises:
         RecordError: CORRUPT_MESSAGE where the buffer does not hold a whole batch,
@@ -233,7 +233,7 @@ class RecordBatch:
         from_offset: int = 0,
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> list[Record]:
-        """Decode the records at ``from_offset`` and above; the checksum is not looked at.
+        """Decode the records at ``from_offset`` and above; does not check the checksum.
 
         Raises:
             RecordError: as ``records_area``, or INVALID_RECORD where a record is not well formed.
@@ -277,13 +277,17 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
             UNSUPPORTED_FOR_MESSAGE_FORMAT for format 0 or 1.
     """
     view = memoryview(buffer)
+    # Up to the format byte a batch can be judged; with fewer bytes left the tail is torn.
     while len(view) - position >= MAGIC_END:
         (length,) = _INT32.unpack_from(view, position + LENGTH_POSITION)
+        # Check before the step: a length of zero or less would walk in place or backwards.
         if length < MIN_ENTRY_LENGTH:
             raise RecordError(
-                ErrorCode.CORRUPT_MESSAGE, f"a batch at {position} says it has {length} bytes"
+                ErrorCode.CORRUPT_MESSAGE,
+                f"a batch at {position} claims to have {length} bytes",
             )
         check_magic(view[position + MAGIC_POSITION])
+        # The length does not count itself and the offset before it: 12 bytes of overhead.
         if length + LOG_OVERHEAD > len(view) - position:
             return
         yield RecordBatch(view[position : position + length + LOG_OVERHEAD])
@@ -299,9 +303,11 @@ def patch_offsets(view: memoryview, base_offset: int, leader_epoch: int) -> None
 def assign_offsets(
     view: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> BatchHeader:
-    """``patch_offsets`` for a batch whose header is known; returns the header it has then."""
+    """``patch_offsets`` for a batch whose header is known; returns the new header."""
+    # The checksum begins behind these two fields, so it stays valid.
     _INT64.pack_into(view, OFFSET_POSITION, base_offset)
     _INT32.pack_into(view, LEADER_EPOCH_POSITION, leader_epoch)
+    # Saves the constructor of the named tuple, a Python call with 13 arguments, for each batch.
     return tuple.__new__(BatchHeader, (base_offset, header[1], leader_epoch, *header[3:]))
 
 
@@ -311,7 +317,7 @@ def patch_timestamps(
     """Write timestamp type and max timestamp into a batch, and its checksum if that changes it.
 
     Returns:
-        Whether anything changed; if not, not even the checksum was looked at.
+        Whether anything changed; if not, the checksum was not computed.
     """
     (attributes,) = _INT16.unpack_from(view, ATTRIBUTES_POSITION)
     (old_max_timestamp,) = _INT64.unpack_from(view, MAX_TIMESTAMP_POSITION)
@@ -322,6 +328,7 @@ def patch_timestamps(
         return False
     _INT16.pack_into(view, ATTRIBUTES_POSITION, new_attributes)
     _INT64.pack_into(view, MAX_TIMESTAMP_POSITION, max_timestamp_ms)
+    # Last: the checksum covers both fields.
     write_checksum(view)
     return True
 
@@ -329,7 +336,7 @@ def patch_timestamps(
 def patch_producer(
     view: memoryview, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
-    """Write who sends a batch, and its first sequence number, and its checksum anew."""
+    """Write the producer of a batch, its first sequence number, and its checksum anew."""
     _PRODUCER.pack_into(view, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     write_checksum(view)
 

@@ -98,8 +98,8 @@ def finish_batch(
 ) -> bytearray:
     """Compress the records behind the first 61 bytes of ``batch`` and write the header into those.
 
-    Length, checksum and the codec's bits of ``header`` are filled in. ``batch`` may be changed; use
-    only what is returned.
+    The function fills in length, checksum and the codec's bits of ``header``. It may change
+    ``batch``; use only the result.
     """
     if codec is not Codec.NONE and header.record_count:
         with memoryview(batch) as whole, whole[HEADER_BYTES:] as area:

@@ -1,8 +1,8 @@
 """Records as columns in Arrow's layout, and back: compiled kernels or their Python twins.
 
 ``RecordColumns`` takes the records areas of batches and gives back buffers that an Arrow library
-wraps without a copy; ``place_rows`` and ``encode_columns`` make records areas of the buffers of
-somebody's columns. No Python object is made for a record. ``_pure_arrow.py`` documents them.
+wraps without a copy; ``place_rows`` and ``encode_columns`` make records areas from the buffers of
+Arrow columns. No Python object is made for a record. ``_pure_arrow.py`` documents them.
 """
 
 from typing import TYPE_CHECKING

@@ -2,8 +2,8 @@
 
 ``frame_batches`` finds the whole batches of a chunk and checks their order. Pass one
 (``map_batches``, ``map_records``) fills a ``SkimpyOffsetMap`` with the last offset of
-each key; pass two (``filter_batches``, ``filter_records``) copies what stays. Both walk over the
-*plain* batches of a chunk and stop, with a ``WalkStop``, at what needs thought: compressed and
+each key; pass two (``filter_batches``, ``filter_records``) copies the remaining records. Both walk
+over the *plain* batches of a chunk and stop, with a ``WalkStop``, at special ones: compressed and
 transactional batches, markers, and a batch that must stay although it becomes empty. The compiled
 ones hold no GIL.
 
@@ -27,7 +27,7 @@ class WalkStop(IntEnum):
     FULL = 2
     """The map has no room for another key."""
     CORRUPT = 3
-    """The next batch is not what its header and checksum say."""
+    """The next batch contradicts its header or checksum."""
     NO_SPACE = 4
     """The output buffer may be too small for the next batch."""
 

@@ -19,7 +19,7 @@ _VALUE: Final = struct.Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """What a control record says."""
+    """The meaning of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -54,7 +54,7 @@ def build_marker(
     """Build the batch that commits or aborts the producer's open transaction.
 
     Raises:
-        ValueError: ``control_type`` is neither COMMIT nor ABORT.
+        ValueError: ``control_type`` is not COMMIT and not ABORT.
     """
     if control_type not in {ControlType.ABORT, ControlType.COMMIT}:
         raise ValueError(f"{control_type.name} does not end a transaction")
@@ -71,10 +71,10 @@ def build_marker(
 
 
 def read_control_type(key: bytes | None) -> ControlType | None:
-    """Return what the key of a control record says, None for a type that nobody knows.
+    """Return the type in the key of a control record, None for an unknown type.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE for a key that is no control record's.
+        RecordError: CORRUPT_MESSAGE if it is not the key of a control record.
     """
     if key is None or len(key) < _KEY.size:
         raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"{key!r} is not the key of a control record")

@@ -1,7 +1,6 @@
-"""What can be wrong with the bytes of a record, and the errors that say it.
+"""Faults in the bytes of a record, and their errors.
 
-Both kernels report a fault by number, so that a damaged batch is refused with the same words
-whichever of them reads it.
+Both kernels report a fault by number, so both refuse a damaged batch with the same words.
 """
 
 from enum import IntEnum

@@ -67,7 +67,7 @@ SLOW_BECAUSE: Final = (
     if _why_missing and not _TWINS_ARE_WANTED
     else ""
 )
-"""Why the twins are in use although nobody has asked for them; empty if they are not."""
+"""Why the twins are in use without a request for them; empty if they are not."""
 
 
 def warn_if_slow() -> None:

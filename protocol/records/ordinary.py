@@ -1,4 +1,4 @@
-"""The fast path of produce: one call that checks a batch which needs no second look."""
+"""The fast path of produce: one call that checks an ordinary batch."""
 
 from typing import TYPE_CHECKING
 

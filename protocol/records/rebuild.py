@@ -38,7 +38,7 @@ def rebuild_batch(
         base_offset: the new base offset, by default the old one.
         delete_horizon_ms: from when on tombstones may go; a horizon that is set already stays.
         renumber_offsets: give the records the offsets 0, 1, 2, ... of the batch (APP-19).
-        max_decompressed_bytes: what the records may inflate to.
+        max_decompressed_bytes: bound on the inflated records.
 
     Raises:
         RecordError: the batch cannot be read, or the new one would be too large.

@@ -1,7 +1,7 @@
-"""What can be said of one batch without knowing the log it is meant for.
+"""Checks of one batch that do not need the log.
 
-The statements cited are those of the log's behaviour: APP (structure), TS (timestamps). What needs
-the log stays there: size limits, offsets, sequences, epochs.
+The statements cited are those of the log's behaviour: APP (structure), TS (timestamps). The log
+checks size limits, offsets, sequences and epochs.
 """
 
 from typing import NamedTuple
@@ -17,9 +17,9 @@ _INT64_MIN = -(2**63)
 
 
 class BatchInspection(NamedTuple):
-    """What a batch that passed inspection holds.
+    """The contents of a batch that passed inspection.
 
-    ``max_timestamp_ms`` is the true maximum of the records whatever the header says (TS-5), -1
+    ``max_timestamp_ms`` is the true maximum of the records, not that of the header (TS-5), -1
     where none has a timestamp (TS-9); ``offset_of_max_timestamp_delta`` is the offset delta of the
     first record that carries it, -1 without records. ``area`` are the records, inflated.
     """
@@ -56,7 +56,7 @@ def inspect_batch(
 
     Args:
         view: exactly one batch.
-        max_decompressed_bytes: what the records may inflate to.
+        max_decompressed_bytes: bound on the inflated records.
         require_keys: refuse records without key, as a compacted topic must (APP-14).
         timestamp_bounds_ms: the earliest and the latest legal timestamp, both inclusive; -1 is
             always legal (TS-1, TS-2). None where the broker stamps the records itself (TS-4).
@@ -107,7 +107,7 @@ def inspect_batch(
         first = kernel.find_timestamp(area, header.record_count, header.base_timestamp, _INT64_MIN)
         delta_of_max = -1 if first is None else first[0]
     elif header.record_count == 0:
-        # What compaction emptied keeps the maximum of the records that it had.
+        # KEEP-9: a batch that compaction emptied keeps the maximum of the records that it had.
         max_timestamp_ms = header.max_timestamp
     return BatchInspection(
         header,

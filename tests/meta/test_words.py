@@ -24,6 +24,14 @@ PLACES = (
     "broker/storage/cleaner",
     "broker/tools",
     "broker/errors.py",
+    "clients/cli",
+    "protocol/_kernel.pyx",
+    "protocol/compression",
+    "protocol/dialect.py",
+    "protocol/limits.py",
+    "protocol/records",
+    "protocol/types.py",
+    "protocol/wording.py",
 )
 SUFFIXES = {".md", ".py", ".pyi", ".pyx", ".pxi", ".properties"}
 INVOLVED = re.compile(
@@ -39,6 +47,8 @@ def texts() -> Iterator[tuple[Path, str]]:
         for file in [path] if path.is_file() else sorted(path.rglob("*")):
             if file.suffix in SUFFIXES:
                 yield file, file.read_text()
+    for file in sorted((ROOT / "protocol").glob("_kernel*.pxi")):
+        yield file, file.read_text()
 
 
 @pytest.mark.parametrize(
