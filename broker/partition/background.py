@@ -112,7 +112,7 @@ class BackgroundWork:
     # ---- retention and deletion
 
     async def run_retention(self, *, only: Collection[str] | None = None) -> list[RetentionFinding]:
-        """Apply the retention rules now; what is gone.
+        """Apply the retention rules now; returns the deleted segments.
 
         Args:
             only: names topics, None means all.
@@ -348,7 +348,7 @@ class BackgroundWork:
         return task
 
     def _keep(self, work: Coroutine[None, None, object], name: str) -> "asyncio.Task[object]":
-        """Run work that nobody may wait for; nothing else refers to it then."""
+        """Run work without a waiter, and keep the reference that asyncio does not keep."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

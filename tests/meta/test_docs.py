@@ -39,7 +39,7 @@ def definitions(page: str) -> list[str]:
     return re.findall(r"^- \*\*([A-Z]+-[0-9]+)\*\* ", (DOCS / page).read_text(), re.MULTILINE)
 
 
-def test_a_cited_statement_is_explained_nowhere() -> None:
+def test_cited_statements_are_explained() -> None:
     defined = {*definitions("log-behaviour.md"), *definitions("log-cleaner.md")}
     unexplained = {
         (str(path), statement)
@@ -50,14 +50,14 @@ def test_a_cited_statement_is_explained_nowhere() -> None:
     assert not unexplained, sorted(unexplained)
 
 
-def test_a_statement_stands_on_the_wrong_page_or_twice() -> None:
+def test_statements_stand_once_on_the_right_page() -> None:
     counts = Counter([*definitions("log-behaviour.md"), *definitions("log-cleaner.md")])
     assert not [statement for statement, count in counts.items() if count > 1]
     assert all(each.startswith(CLEANER_GROUPS) for each in definitions("log-cleaner.md"))
     assert not [each for each in definitions("log-behaviour.md") if each.startswith(CLEANER_GROUPS)]
 
 
-def test_a_cited_case_is_explained_nowhere() -> None:
+def test_cited_cases_are_explained() -> None:
     defined = set(
         re.findall(r"^\| (C[0-9]{3}) \|", (DOCS / "field-cases.md").read_text(), re.MULTILINE)
     )
@@ -66,16 +66,16 @@ def test_a_cited_case_is_explained_nowhere() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_a_link_of_the_documentation_leads_nowhere(page: Path) -> None:
+def test_links_of_the_documentation_lead_somewhere(page: Path) -> None:
     check_links(page)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md"])
-def test_a_link_of_the_first_pages_leads_nowhere(name: str) -> None:
+def test_links_of_the_first_pages_lead_somewhere(name: str) -> None:
     check_links(ROOT / name)
 
 
-def test_a_page_is_found_by_nobody() -> None:
+def test_every_page_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     assert not [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in readme]
 
@@ -98,7 +98,7 @@ def anchors_of(page: Path) -> set[str]:
     return {title.replace(" ", "-") for title in plain}
 
 
-def test_a_file_that_the_documentation_names_does_not_exist() -> None:
+def test_files_that_the_documentation_names_exist() -> None:
     """Paths in back-quotes that begin with one of our folders."""
     pattern = re.compile(
         r"`((?:broker|protocol|clients|config|deploy|docs|tests|benchmarks|examples)/[\w./-]*)`"
@@ -112,7 +112,7 @@ def test_a_file_that_the_documentation_names_does_not_exist() -> None:
     assert not missing
 
 
-def test_the_code_cites_a_page_that_does_not_exist() -> None:
+def test_pages_that_the_code_cites_exist() -> None:
     missing = {
         (str(path), page)
         for path, text in source_texts()
@@ -122,7 +122,7 @@ def test_the_code_cites_a_page_that_does_not_exist() -> None:
     assert not missing
 
 
-def test_the_example_of_a_batch_is_another_one() -> None:
+def test_the_example_of_a_batch_is_the_stored_one() -> None:
     text = (DOCS / "storage-format.md").read_text()
     found = re.search(r"checked by tests/meta/test_docs\.py -->\s+```\n(.+?)```", text, re.DOTALL)
     assert found

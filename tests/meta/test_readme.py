@@ -32,7 +32,7 @@ def broker() -> Iterator[RunningBroker]:
         yield running
 
 
-def test_the_lines_of_python_fail(broker: RunningBroker) -> None:
+def test_the_lines_of_python_run(broker: RunningBroker) -> None:
     code = block_with("import Admin").replace(ADDRESS, broker.address)
     assert len([line for line in code.splitlines() if line]) <= 10
     finished = subprocess.run(
@@ -42,7 +42,7 @@ def test_the_lines_of_python_fail(broker: RunningBroker) -> None:
     assert finished.stdout.splitlines() == ["0 b'N14228' b'in the air'"]
 
 
-def test_the_commands_fail(broker: RunningBroker, tmp_path: Path) -> None:
+def test_the_commands_run(broker: RunningBroker, tmp_path: Path) -> None:
     for name, module in COMMANDS.items():
         program = tmp_path / name
         program.write_text(f"#!{sys.executable}\nfrom {module} import main\nmain()\n")
@@ -71,7 +71,7 @@ def test_the_commands_fail(broker: RunningBroker, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
-def test_make_does_not_know_a_command(target: str) -> None:
+def test_make_knows_the_commands(target: str) -> None:
     assert f"make {target}" in block_with("make demo")
     finished = subprocess.run(
         ["make", "--dry-run", "--silent", target],

@@ -14,6 +14,34 @@ MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 FOLDERS_WITH_TESTS_OR_SCRIPTS = ("tests", "benchmarks", "examples")
+PLAIN_PLACES = (
+    "README.md",
+    "CHANGELOG.md",
+    "docs/",
+    "config/",
+    "broker/cleaning/",
+    "broker/daemon/",
+    "broker/listeners/",
+    "broker/partition/",
+    "broker/runtime/",
+    "broker/storage/cleaner/",
+    "broker/tools/",
+    "broker/errors.py",
+    "clients/cli/",
+    "protocol/_kernel",
+    "protocol/compression/",
+    "protocol/dialect.py",
+    "protocol/limits.py",
+    "protocol/records/",
+    "protocol/types.py",
+    "protocol/wording.py",
+)
+INVOLVED = re.compile(
+    r"\b(whoever|whomever|nobody|somebody|anybody|everybody|someone|anyone"
+    r"|what (?:is|was|are|were))\b",
+    re.IGNORECASE,
+)
+"""Say "the client", "the broker", "the caller", and a noun of the field (docs/contributing.md)."""
 
 
 @cache
@@ -35,7 +63,7 @@ def sources() -> Iterator[Path]:
             yield path
 
 
-def test_a_module_grows_beyond_what_can_be_read_at_once() -> None:
+def test_modules_can_be_read_at_once() -> None:
     crowded = {
         str(path.relative_to(ROOT)): lines
         for path in sources()
@@ -44,7 +72,7 @@ def test_a_module_grows_beyond_what_can_be_read_at_once() -> None:
     assert not crowded
 
 
-def test_a_function_grows_beyond_a_screen() -> None:
+def test_functions_fit_a_screen() -> None:
     crowded = []
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -65,7 +93,7 @@ def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (first.end_lineno or 0) - first.lineno + 1 if is_docstring else 0
 
 
-def test_a_module_is_named_after_nothing() -> None:
+def test_modules_are_named_after_a_thing() -> None:
     assert not [path for path in tracked_files() if path.name in VAGUE_NAMES]
 
 
@@ -77,7 +105,7 @@ def test_a_module_is_named_after_nothing() -> None:
         r"\b(TODO|FIXME|XXX)\b",
     ],
 )
-def test_leftovers_reach_the_repository(pattern: str) -> None:
+def test_no_leftovers_reach_the_repository(pattern: str) -> None:
     found = []
     for path in tracked_files():
         if path == Path(__file__) or path.suffix in {".png", ".gz", ".zip"}:
@@ -94,7 +122,7 @@ def test_leftovers_reach_the_repository(pattern: str) -> None:
     assert not found
 
 
-def test_a_test_counts_threads_that_are_not_its_own() -> None:
+def test_tests_count_only_their_own_threads() -> None:
     """One of an earlier test that ends between two counts makes them differ: compare who is new
     (tests/support/new_threads.py)."""
     counting = re.compile(r"threading\.active_count\(\)|len\(threading\.enumerate\(\)\)")
@@ -102,7 +130,7 @@ def test_a_test_counts_threads_that_are_not_its_own() -> None:
     assert not found
 
 
-def test_a_test_limits_the_time_on_the_clock_in_seconds() -> None:
+def test_limits_of_time_go_by_the_speed_of_the_machine() -> None:
     """Machines differ threefold: `support.processor_time.in_time` lengthens a limit there."""
     timed = re.compile(
         r"assert [^\n]*(?:monotonic|perf_counter|process_time|\.time)\(\) - \w+ <=? [\d.]"
@@ -111,9 +139,35 @@ def test_a_test_limits_the_time_on_the_clock_in_seconds() -> None:
     assert not found
 
 
-def test_the_daemon_runs_without_its_assertions() -> None:
+def test_the_daemon_runs_with_its_assertions() -> None:
     """Our own invariants are asserted: ``-O`` or PYTHONOPTIMIZE would switch them off."""
     for name in ("Dockerfile", "deploy/systemd/seglogd.service", "deploy/compose.yaml"):
         text = (ROOT / name).read_text()
         assert "PYTHONOPTIMIZE" not in text
         assert not re.search(r"python3?\s+-O", text)
+
+
+def plain_texts() -> Iterator[tuple[Path, str]]:
+    for path in tracked_files():
+        name = path.relative_to(ROOT).as_posix()
+        is_text = path.suffix in {".md", ".py", ".pyi", ".pyx", ".pxi", ".properties"}
+        if is_text and any(name == each or name.startswith(each) for each in PLAIN_PLACES):
+            yield path, path.read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Whoever asks is told", "nobody waits", "it reads what is there", "what was written counts"],
+)
+def test_involved_words_are_recognized(line: str) -> None:
+    assert INVOLVED.search(line)
+
+
+def test_docs_messages_and_comments_use_plain_words() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path, text in plain_texts()
+        for number, line in enumerate(text.splitlines(), 1)
+        if INVOLVED.search(line)
+    ]
+    assert not found, "\n".join(found)
