@@ -35,7 +35,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
-	$(PYTEST) -m "not slow"
+	SEGLOG_TEST_EXAMPLES=few $(PYTEST) -m "not slow"
 
 fix: $(STAMP)
 	$(BIN)/ruff check --fix $(SOURCES)

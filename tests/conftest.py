@@ -6,11 +6,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import support.check_owners  # noqa: F401 - before anything of the storage layer
+from support.examples import examples
 from support.log_builder import abandon_opened_logs
 from support.own_paths import set_base_folder
 
 # No test depends on the speed of the machine: an example has no deadline, and data may be slow.
-settings.register_profile("seglog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "seglog",
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("seglog")
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -491,6 +491,7 @@ def test_a_quiet_topic_is_compacted_when_its_lag_is_over(tmp_path: Path) -> None
         assert values("control") == [b"old", b"new"]
 
 
+@pytest.mark.slow
 def test_a_log_that_cannot_be_cleaned_is_shown_with_its_reason(tmp_path: Path) -> None:
     """CLN-8: in the metrics and in the description; others are cleaned, and it is served."""
     port = free_port()

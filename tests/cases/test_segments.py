@@ -221,6 +221,7 @@ def test_a_fetch_waiting_below_the_new_start_hears_of_it(
 # ---- C013
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", WIRES)
 def test_deleted_records_of_a_compacted_topic_leave_the_disk(tmp_path: Path, dialect: str) -> None:
     """C013: a start inside the active segment; 5 closed segments go, compaction goes on."""
@@ -349,6 +350,7 @@ def stored_batches_of(path: Path) -> list[int]:
     return [batch.header.last_offset for batch in iter_batches(path.read_bytes())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False], ids=["after a stop", "after a crash"])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_a_segment_that_spans_too_many_offsets_is_split(
@@ -389,6 +391,7 @@ def test_a_segment_that_spans_too_many_offsets_is_split(
             broker.kill()
 
 
+@pytest.mark.slow
 def test_compaction_of_far_segments_keeps_them_apart(tmp_path: Path) -> None:
     """C015: segments based at 0, 2147483000 and 4294967000 with one live key each."""
     configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.001}
@@ -525,6 +528,7 @@ def test_disk_guard_makes_room_then_refuses_then_recovers(dialect: str, tmp_path
         assert wire.find("kept", LATEST).offset == end + 1
 
 
+@pytest.mark.slow
 def test_free_space_below_the_mark_refuses_produce_and_says_so(tmp_path: Path) -> None:
     """log.dir.free.bytes.min, more than any disk has: a retriable error that names the key."""
     with running_broker(configs=QUIET, folder=tmp_path) as broker, Admin(broker.address) as admin:

@@ -217,6 +217,7 @@ def test_old_timestamps_do_not_roll_a_segment_for_each_message(
     assert broker.descriptors() <= descriptors + 10
 
 
+@pytest.mark.slow
 def test_ascending_days_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     """C003 B, stopped in the middle: the minimum interval between rolls survives a restart."""
     stamps = stamps_of("ascending days")
@@ -269,7 +270,9 @@ def test_lookup_between_timestamps_gives_the_later_record(
     assert answers == {place: None}
 
 
-@pytest.mark.parametrize("layout", ["singles", "batches", "rolled"])
+@pytest.mark.parametrize(
+    "layout", [pytest.param("singles", marks=pytest.mark.slow), "batches", "rolled"]
+)
 def test_lookup_is_exact_to_the_record_in_a_long_log(broker: MeasuredBroker, layout: str) -> None:
     """C005, second topic: T+10*i; 200 random probes just at, before and behind a record."""
     topic = f"long-{layout}"
@@ -321,6 +324,7 @@ def test_lookup_with_timestamps_out_of_order_gives_the_first_in_the_log(
 # ---- C006
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [-1, 0, 1, 2**62])
 @pytest.mark.parametrize("dialect", WIRES)
 def test_batches_with_a_wrong_max_timestamp_are_put_right(

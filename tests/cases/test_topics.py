@@ -55,6 +55,7 @@ def one_batch() -> bytes:
 ILLEGAL = ["", ".", "..", "a/b", "../x", "a b", "a\0b", "n" * 250, "ä", "a\n", "a:b", "a\\b", "*"]
 
 
+@pytest.mark.slow
 def test_names_that_could_meet_stay_apart() -> None:
     """C043: a.b and a_b, a-1 beside a with 12 partitions, A beside a, 249 letters."""
     names = {"a.b": 1, "a-b": 1, "a": 12, "a-1": 2, "A": 1, "a-1-1": 1, "n" * 249: 1, "a.": 1}

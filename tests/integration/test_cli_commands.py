@@ -98,6 +98,7 @@ def test_deletion_before_a_time_takes_more_or_less(address: str) -> None:
     assert (row["earliest"], row["latest"]) == (3, 3)
 
 
+@pytest.mark.slow
 def test_retention_says_no_reason(address: str) -> None:
     """RET: a dry run deletes nothing and says why each segment would go."""
     checked(address, "topics", "create", "old", "-c", "retention.ms=1000")
@@ -173,7 +174,13 @@ def test_a_reader_that_has_gone_is_served_until_the_next_record(address: str) ->
         assert process.wait(10) == 0
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        *(pytest.param(stream, marks=pytest.mark.slow) for stream in ("<&-", ">&-", "2>&-")),
+        "<&- >&- 2>&-",
+    ],
+)
 def test_a_closed_standard_stream_ends_in_an_abort(address: str, closed: str) -> None:
     """As cron jobs and daemons have it: the next socket got the number of the stream."""
     checked(address, "topics", "create", "streams", "--if-not-exists")
@@ -184,6 +191,7 @@ def test_a_closed_standard_stream_ends_in_an_abort(address: str, closed: str) ->
         assert b"Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_names_that_are_no_text_end_in_a_traceback_or_never(address: str) -> None:
     r"""Bytes that are no UTF-8 are ``\udc..`` in Python; a value takes them as they are."""
     checked(address, "topics", "create", "names")
@@ -202,6 +210,7 @@ def test_names_that_are_no_text_end_in_a_traceback_or_never(address: str) -> Non
     assert header == {"name": "name", "value_base64": "/w=="}
 
 
+@pytest.mark.slow
 def test_a_terminated_reader_has_printed_what_it_does_not_commit(address: str) -> None:
     """``timeout``, systemd and containers end a program by SIGTERM."""
     checked(address, "topics", "create", "ended")
@@ -236,6 +245,7 @@ def test_a_terminated_reader_has_printed_what_it_does_not_commit(address: str) -
         assert process.stderr.read().startswith(b"1 record stored in ended")
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_passed_over_in_silence(address: str) -> None:
     checked(address, "topics", "create", "beyond")
     checked(address, "produce", "beyond", data=b"1\n")
@@ -264,6 +274,7 @@ def test_a_broker_that_hangs_is_waited_for_without_end() -> None:
         assert broker.address in line
 
 
+@pytest.mark.slow
 def test_a_consumer_ends_with_the_broker_it_reads_from() -> None:
     with running_broker() as broker:
         checked(broker.address, "topics", "create", "t")

@@ -238,6 +238,7 @@ async def test_the_async_clients_do_the_same(broker, admin, topic):
         assert len(records) == 1001
 
 
+@pytest.mark.slow
 def test_a_broker_for_tests_can_be_stopped_killed_and_started_again(tmp_path):
     with running_broker(folder=tmp_path) as broker:
         with Producer(broker.address) as producer, Admin(broker.address) as admin:
@@ -260,6 +261,7 @@ def test_a_broker_for_tests_can_be_stopped_killed_and_started_again(tmp_path):
     assert (tmp_path / "data").is_dir()
 
 
+@pytest.mark.slow
 def test_a_broker_for_tests_that_died_or_was_paused_cannot_be_ended_or_started(tmp_path):
     with running_broker() as broker:
         os.kill(broker.process_id, signal.SIGKILL)
@@ -272,6 +274,7 @@ def test_a_broker_for_tests_that_died_or_was_paused_cannot_be_ended_or_started(t
         assert broker.stop(10) == 0
 
 
+@pytest.mark.slow
 def test_the_port_of_a_broker_for_tests_belongs_to_somebody_else(tmp_path):
     """What listens there was taken for the broker, which had ended."""
     with running_broker(folder=tmp_path) as broker:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from seglog.broker.storage.log import Log
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.record import Record
+from support.examples import examples
 from support.log_builder import KEEP, NOW_MS, append, end_transaction, read_all
 from support.log_cleaning import CompactedLog, read_committed, stored_batches
 from support.memory_folder import memory_folder
@@ -255,7 +256,7 @@ def take(life: Life, name: str, arguments: tuple) -> None:
             life.delete_records(*arguments)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(step_names(), min_size=10, max_size=30))
 def test_cleaning_changes_nothing_that_consumers_rely_on(steps: list[tuple[str, tuple]]) -> None:
     """KEEP-3 to KEEP-20, CMAP-6, CMAP-7, CLN-2, CLN-10 to CLN-12."""

@@ -13,6 +13,7 @@ from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.compaction import WalkStop
 from seglog.protocol.types import TimestampType
+from support.examples import examples
 
 kernel = pytest.importorskip("seglog.protocol._kernel", reason="the kernels are not compiled")
 
@@ -124,7 +125,7 @@ def test_damaged_bytes_crash_the_kernel_or_divide_the_twins(
         assert results[0] == results[1]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.lists(records, min_size=1, max_size=5), min_size=1, max_size=6))
 def test_a_pass_keeps_a_superseded_record_or_loses_a_live_one(specification: list) -> None:
     """KEEP-2..5 against the last value of each key in a dict."""

@@ -15,6 +15,7 @@ from seglog.broker.coordinator.groups.state import GroupState, Outcome
 from seglog.broker.errors import RequestError
 from seglog.protocol.api import JoinGroupResponse, SyncGroupResponse
 from seglog.protocol.errors import ErrorCode
+from support.examples import examples
 from support.group_broker import subscription
 from support.group_model import GroupDriver
 
@@ -290,7 +291,7 @@ def act_as_client(world: World, action: str, number: int, client: ClientModel) -
             del world.clients[number]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     delay_ms=st.sampled_from([0, 3000]),
     actions=st.lists(ACTIONS, min_size=15, max_size=80),

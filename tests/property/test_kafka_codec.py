@@ -13,6 +13,7 @@ from seglog.protocol.kafka import codec
 from seglog.protocol.kafka.connection import KafkaServerConnection
 from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer
 from seglog.protocol.kafka.schema import Message
+from support.examples import examples
 from support.kafka_messages import all_messages, random_message
 
 MESSAGES = all_messages()
@@ -43,14 +44,14 @@ def check(message: type[Message], version: int, data: bytes) -> None:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(declared, st.binary(max_size=200))
 def test_random_bytes_raise_something_else(case: tuple[type[Message], int], data: bytes) -> None:
     """Pure noise."""
     check(*case, data)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(declared, st.integers(0, 2**32), st.data())
 def test_damaged_message_raises_something_else(
     case: tuple[type[Message], int], seed: int, data: st.DataObject
@@ -72,7 +73,7 @@ def test_damaged_message_raises_something_else(
     check(message, version, bytes(encoded))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(-1, 80), st.integers(-1, 20), st.binary(max_size=120))
 def test_connection_raises_something_else(key: int, version: int, body: bytes) -> None:
     """The same through headers and translation, for every key and version."""

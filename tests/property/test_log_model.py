@@ -26,6 +26,7 @@ from seglog.broker.storage.producer_entry import RETAINED_BATCHES
 from seglog.broker.storage.segment import LogSegment
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
+from support.examples import examples
 from support.exchanges import replace_segments
 from support.index_checks import entries_of
 from support.log_builder import (
@@ -272,7 +273,7 @@ class LogModel(RuleBasedStateMachine):
 
 
 LogModel.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

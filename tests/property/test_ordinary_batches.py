@@ -11,6 +11,7 @@ from seglog.protocol.records.batch import BatchHeader, read_header, write_checks
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.validation import inspect_batch
 from seglog.protocol.types import TimestampType
+from support.examples import examples
 
 kernel = pytest.importorskip("seglog.protocol._kernel", reason="the kernels are not compiled")
 
@@ -72,7 +73,7 @@ def both(batch: bytearray, require_keys: bool) -> BatchHeader | None:
     return found[0]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(batches(), st.booleans())
 def test_the_fast_path_takes_another_decision(batch: bytearray, require_keys: bool) -> None:
     assert both(batch, require_keys) == inspected(batch, require_keys)

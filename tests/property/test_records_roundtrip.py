@@ -15,6 +15,7 @@ from seglog.protocol.records import (
     inspect_batch,
     rebuild_batch,
 )
+from support.examples import examples
 from support.record_strategies import record_lists
 
 codecs = st.sampled_from(list(Codec))
@@ -94,7 +95,7 @@ def test_compression_changes_bytes(data: bytes, repeat: int, codec: Codec) -> No
 
 
 @given(st.binary(min_size=1, max_size=300), codecs.filter(bool), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_damaged_streams_raise_something_else(
     content: bytes, codec: Codec, data: st.DataObject
 ) -> None:
@@ -106,13 +107,13 @@ def test_damaged_streams_raise_something_else(
 
 
 @given(st.binary(max_size=200), codecs.filter(bool))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_noise_raises_something_else(noise: bytes, codec: Codec) -> None:
     assert refusal_of(codec, noise) in {None, *REFUSALS}
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_header_of_noise_raises_something_else(noise: bytes) -> None:
     try:
         inspect_batch(memoryview(noise), from_client=False)

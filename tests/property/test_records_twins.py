@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from seglog.protocol.errors import RecordError
 from seglog.protocol.records import Record, _pure
+from support.examples import examples
 from support.record_strategies import (
     areas,
     damaged_areas,
@@ -62,7 +63,7 @@ def test_arguments_of_the_wrong_type_are_taken_by_one_of_them(record: tuple[Any,
 
 
 @given(damaged_areas(), int64, st.none() | timestamps, int64)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_decoding_differs(
     area: tuple[bytes, int, int], base_offset: int, append_time: int | None, from_offset: int
 ) -> None:
@@ -72,7 +73,7 @@ def test_decoding_differs(
 
 
 @given(damaged_areas(), st.booleans(), timestamps, timestamps, st.integers(0, 3))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_checking_differs(
     area: tuple[bytes, int, int], require_keys: bool, earliest: int, latest: int, most: int
 ) -> None:
@@ -81,7 +82,7 @@ def test_checking_differs(
 
 
 @given(damaged_areas(), timestamps, int64)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_searching_differs(area: tuple[bytes, int, int], target: int, from_delta: int) -> None:
     assert_same("find_timestamp", *area, target)
     assert_same("find_timestamp", *area, target, from_delta)
@@ -94,7 +95,7 @@ def test_searching_differs(area: tuple[bytes, int, int], target: int, from_delta
     st.booleans(),
     st.integers(0, 61),
 )
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_rewriting_differs(
     area: tuple[bytes, int, int],
     base: int | None,

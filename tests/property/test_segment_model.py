@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from seglog.broker.storage.files import OsFileSystem
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import iter_batches
+from support.examples import examples
 from support.index_checks import check_indexes
 from support.segment_builder import NOW_MS, append, batch, headers_in, new_segment, reopened
 
@@ -120,7 +121,7 @@ class SegmentMachine(RuleBasedStateMachine):
 
 
 SegmentMachine.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seglog.protocol.errors import ErrorCode
+from support.examples import examples
 from support.group_broker import GroupBroker
 from support.memory_folder import memory_folder
 from support.transactions import (
@@ -118,7 +119,7 @@ async def live(versions: tuple[int, int, int], actions: list[tuple[str, int, int
             await world.broker.stop()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     versions=st.tuples(*[st.sampled_from([0, 2])] * 3),
     actions=st.lists(ACTIONS, min_size=10, max_size=40),

@@ -12,6 +12,7 @@ from seglog.broker.listeners.receive_buffer import (
     ReceiveBuffer,
     SharedBuffer,
 )
+from support.examples import examples
 
 
 def receive(buffer: ReceiveBuffer, data: bytes) -> bytes:
@@ -46,7 +47,7 @@ sizes = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(sizes, max_size=12), st.lists(st.integers(1, 200_000), min_size=1, max_size=20))
 def test_frames_are_lost_or_damaged(frame_sizes: list[int], chunks: list[int]) -> None:
     """Frames of any sizes, arriving in any pieces, come out as they went in."""

@@ -19,6 +19,7 @@ from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.types import TimestampType
 from support.cleaning import NOW_MS, SealedLog
+from support.examples import examples
 from support.index_checks import entries_of
 
 CONFIG = LogConfig(
@@ -398,7 +399,7 @@ model_batches = st.lists(
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
 )
