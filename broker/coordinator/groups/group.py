@@ -68,7 +68,7 @@ class ClassicGroup(RebalancingGroup):
             group.protocol_name = protocol_name
             for member in members:
                 group.members.add(member)
-                member.is_heard_of(now.monotonic_ms)
+                group.hears_of(member, now)
             if leader_id in group.members:
                 group.members.leader_id = leader_id
         return group
@@ -151,11 +151,11 @@ class ClassicGroup(RebalancingGroup):
                 f"group {self.group_id!r} is of type {self.protocol_type!r}, "
                 f"not {request.protocol_type!r}",
             )
-        common = self.members.common_protocols()
-        if common is not None and not common & names:
+        if not self.members.has_common_protocol(names):
+            common = sorted(self.members.common_protocols())
             raise RequestError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"the members of group {self.group_id!r} share {sorted(common)}, "
+                f"the members of group {self.group_id!r} share {common}, "
                 f"of which the new one has none: {sorted(names)}",
             )
 
@@ -174,7 +174,7 @@ class ClassicGroup(RebalancingGroup):
                 self._take_over(known, request, client, ticket, now, new_member_id, outcome)
                 return
         elif request.knows_member_id_required:
-            self._pending[new_member_id] = now.monotonic_ms + request.session_timeout_ms
+            self._give_id(new_member_id, now.monotonic_ms + request.session_timeout_ms)
             answer = JoinGroupResponse(new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
             outcome.answers.append((ticket, answer))
             return
@@ -199,10 +199,10 @@ class ClassicGroup(RebalancingGroup):
             request.session_timeout_ms,
             request.rebalance_timeout_ms,
             list(request.protocols),
-            join_ticket=ticket,
         )
-        member.is_heard_of(now.monotonic_ms)
         self.members.add(member)
+        self.members.wait_for_join(member, ticket)
+        self.hears_of(member, now)
         if self._initial_limit_ms is not None and self.state is GroupState.PREPARING_REBALANCE:
             # A group that is just coming to life waits for more of the kind, but not for ever.
             delay_ms = self.limits.initial_rebalance_delay_ms
@@ -225,16 +225,14 @@ class ClassicGroup(RebalancingGroup):
             or (self.state is GroupState.STABLE and not leads)
         ):
             # It missed its answer; a leader that rejoins a stable group asks for a rebalance.
-            member.is_heard_of(now.monotonic_ms)
+            self.hears_of(member, now)
             outcome.answers.append((ticket, self._join_answer(member)))
             return
         self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS, outcome)
-        member.protocols = list(request.protocols)
-        member.session_timeout_ms = request.session_timeout_ms
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self.members.take_terms(member, request)
         self._prepare_rebalance(now, outcome)
-        member.join_ticket = ticket
-        member.is_heard_of(now.monotonic_ms)
+        self.members.wait_for_join(member, ticket)
+        self.hears_of(member, now)
         self._complete_join_if_ready(now, outcome)
 
     def _take_over(
@@ -254,10 +252,8 @@ class ClassicGroup(RebalancingGroup):
         old_metadata = member.metadata(self.protocol_name)
         self.members.rename(member, member_id)
         member.client_id, member.client_host = client
-        member.session_timeout_ms = request.session_timeout_ms
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.protocols = list(request.protocols)
-        member.is_heard_of(now.monotonic_ms)
+        self.members.take_terms(member, request)
+        self.hears_of(member, now)
         if (
             self.state is GroupState.STABLE
             and self.members.vote() == self.protocol_name
@@ -276,7 +272,7 @@ class ClassicGroup(RebalancingGroup):
             outcome.must_store = True
             return
         self._prepare_rebalance(now, outcome)
-        member.join_ticket = ticket
+        self.members.wait_for_join(member, ticket)
         self._complete_join_if_ready(now, outcome)
 
     # ---- the assignment
@@ -302,7 +298,7 @@ class ClassicGroup(RebalancingGroup):
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
         outcome = Outcome()
-        member.is_heard_of(now.monotonic_ms)
+        self.hears_of(member, now)
         self._unsynced.discard(member.member_id)
         if not self._unsynced:
             self._sync_deadline_ms = None
@@ -310,7 +306,7 @@ class ClassicGroup(RebalancingGroup):
             outcome.answers.append((ticket, self._sync_answer(member)))
             return outcome
         self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS, outcome)
-        member.sync_ticket = ticket
+        self.members.wait_for_sync(member, ticket)
         if member.member_id == self.members.leader_id and not self._is_storing:
             self._is_storing = True
             for each in self.members:
@@ -325,11 +321,10 @@ class ClassicGroup(RebalancingGroup):
             return outcome
         self._is_storing = False
         self._move(GroupState.STABLE, now)
-        for member in self.members:
-            if member.sync_ticket is not None:
-                outcome.answers.append((member.sync_ticket, self._sync_answer(member)))
-                member.sync_ticket = None
-                member.is_heard_of(now.monotonic_ms)
+        for member in self.members.syncing:
+            _, ticket = self.members.waits_no_more(member)
+            outcome.answers.append((ticket, self._sync_answer(member)))
+            self.hears_of(member, now)
         return outcome
 
     def store_failed(self, generation: int, error: ErrorCode, now: ClockReading) -> Outcome:
@@ -365,7 +360,7 @@ class ClassicGroup(RebalancingGroup):
         self._check_alive()
         member = self.members.find(request.member_id, request.group_instance_id)
         self._check_generation(request.generation_id)
-        member.is_heard_of(now.monotonic_ms)
+        self.hears_of(member, now)
         if self.state is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -391,7 +386,7 @@ class ClassicGroup(RebalancingGroup):
         self._check_generation(request.generation_id)
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
-        member.is_heard_of(now.monotonic_ms)
+        self.hears_of(member, now)
 
     def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
         """The same for a commit in a transaction, which has a fence of its own.

@@ -51,6 +51,7 @@ class RebalancingGroup:
         self._sync_deadline_ms: int | None = None
         self._unsynced: set[str] = set()
         self._is_storing = False
+        self._silence_ms: int | None = None
 
     # ---- what it is
 
@@ -60,14 +61,33 @@ class RebalancingGroup:
         return bool(self._pending)
 
     def next_deadline_ms(self) -> int | None:
-        """When ``expire`` has something to do, None if never; a later call may be earlier."""
-        deadlines = [*self._pending.values()]
-        deadlines += [each.session_deadline_ms for each in self.members if not each.is_waiting]
+        """When ``expire`` may have something to do, None if never; a later call may be earlier.
+
+        A member that was heard of meanwhile makes it too early; ``expire`` then finds the next one.
+        Every join and sync asks for it, and must not look at all members.
+        """
+        deadlines: list[int] = []
+        if self._silence_ms is not None and (len(self.members) or self._pending):
+            deadlines.append(self._silence_ms)
         if self.state is GroupState.PREPARING_REBALANCE:
             deadlines.append(self._rebalance_deadline_ms)
         if self._sync_deadline_ms is not None:
             deadlines.append(self._sync_deadline_ms)
         return min(deadlines, default=None)
+
+    def hears_of(self, member: Member, now: ClockReading) -> None:
+        """Begin the session of a member anew."""
+        member.is_heard_of(now.monotonic_ms)
+        self._expect_by(member.session_deadline_ms)
+
+    def _give_id(self, member_id: str, deadline_ms: int) -> None:
+        """A client has to join with this id by then."""
+        self._pending[member_id] = deadline_ms
+        self._expect_by(deadline_ms)
+
+    def _expect_by(self, deadline_ms: int) -> None:
+        if self._silence_ms is None or deadline_ms < self._silence_ms:
+            self._silence_ms = deadline_ms
 
     # ---- rebalancing
 
@@ -95,11 +115,9 @@ class RebalancingGroup:
         self._sync_deadline_ms = None
         self._unsynced.clear()
         self._is_storing = False
-        for member in self.members:
-            if member.sync_ticket is not None:
-                outcome.answers.append((member.sync_ticket, SyncGroupResponse(error)))
-                member.sync_ticket = None
-                member.is_heard_of(now.monotonic_ms)
+        for member in self.members.syncing:
+            self._dismiss(member, error, outcome)
+            self.hears_of(member, now)
 
     def _complete_join_if_ready(self, now: ClockReading, outcome: Outcome) -> None:
         if self.state is not GroupState.PREPARING_REBALANCE:
@@ -137,9 +155,9 @@ class RebalancingGroup:
             member.assignment = b""
             self._unsynced.add(member.member_id)
             if member.join_ticket is not None:
-                outcome.answers.append((member.join_ticket, self._join_answer(member)))
-                member.join_ticket = None
-                member.is_heard_of(now.monotonic_ms)
+                ticket, _ = self.members.waits_no_more(member)
+                outcome.answers.append((ticket, self._join_answer(member)))
+                self.hears_of(member, now)
 
     def _join_answer(self, member: Member) -> JoinGroupResponse:
         leads = member.member_id == self.members.leader_id
@@ -180,13 +198,10 @@ class RebalancingGroup:
 
     def abandon(self, ticket: Ticket, now: ClockReading) -> None:
         """Whoever waits with this ticket has hung up; its session tells whether it comes back."""
-        for member in self.members:
-            if member.join_ticket is ticket:
-                member.join_ticket = None
-                member.is_heard_of(now.monotonic_ms)
-            elif member.sync_ticket is ticket:
-                member.sync_ticket = None
-                member.is_heard_of(now.monotonic_ms)
+        member = self.members.waiting_with(ticket)
+        if member is not None:
+            self.members.waits_no_more(member)
+            self.hears_of(member, now)
 
     def expire(self, now: ClockReading) -> Outcome:
         """Do what is due: drop who was silent too long, end a rebalance that took too long."""
@@ -201,16 +216,15 @@ class RebalancingGroup:
         ]
         if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
             self._sync_deadline_ms = None
-            doomed += [
-                member
-                for member in self.members
-                if member.member_id in self._unsynced and member not in doomed
-            ]
+            late = self._unsynced.difference(each.member_id for each in doomed)
+            doomed += [member for member in self.members if member.member_id in late]
         for member in doomed:
             # The end of the join phase may have taken it already.
             if member.member_id in self.members:
                 self._remove(member, now, outcome)
         self._complete_join_if_ready(now, outcome)
+        silences = (each.session_deadline_ms for each in self.members if not each.is_waiting)
+        self._silence_ms = min([*self._pending.values(), *silences], default=None)
         return outcome
 
     def _remove(self, member: Member, now: ClockReading, outcome: Outcome) -> None:
@@ -222,12 +236,11 @@ class RebalancingGroup:
 
     def _dismiss(self, member: Member, error: ErrorCode, outcome: Outcome) -> None:
         """Answer what a member waits for, since it will not get it."""
-        if member.join_ticket is not None:
-            outcome.answers.append((member.join_ticket, JoinGroupResponse(member.member_id, error)))
-            member.join_ticket = None
-        if member.sync_ticket is not None:
-            outcome.answers.append((member.sync_ticket, SyncGroupResponse(error)))
-            member.sync_ticket = None
+        join, sync = self.members.waits_no_more(member)
+        if join is not None:
+            outcome.answers.append((join, JoinGroupResponse(member.member_id, error)))
+        if sync is not None:
+            outcome.answers.append((sync, SyncGroupResponse(error)))
 
     # ---- its end
 
@@ -242,7 +255,7 @@ class RebalancingGroup:
         for member in self.members:
             if member.is_waiting:
                 self._dismiss(member, error, outcome)
-                member.is_heard_of(now.monotonic_ms)
+                self.hears_of(member, now)
         return outcome
 
     def _check_alive(self) -> None:
