@@ -61,7 +61,7 @@ def make_clean_topic(admin: Admin, wire: Wire, topic: str) -> None:
 
 
 @pytest.mark.parametrize("stop", ["not at all", "clean", "killed"])
-def test_a_topic_made_anew_passes_for_clean(broker: RunningBroker, stop: str) -> None:
+def test_a_recreated_topic_is_cleaned_from_its_start(broker: RunningBroker, stop: str) -> None:
     """CLN-2: what is known of a deleted topic must not be taken for one of the same name.
 
     Its first records would count as clean and keep duplicates for as long as no newer record has
@@ -85,7 +85,7 @@ def test_a_topic_made_anew_passes_for_clean(broker: RunningBroker, stop: str) ->
         assert [record.value for record in read_records(wire, "again")] == [b"59"]
 
 
-def test_a_checkpoint_beyond_the_end_comes_true_later(broker: RunningBroker) -> None:
+def test_a_checkpoint_beyond_the_end_is_dropped(broker: RunningBroker) -> None:
     """CLN-2: of a log that was cut, or another copy of the folder."""
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
         make_clean_topic(admin, wire, "cut")
@@ -101,7 +101,9 @@ def test_a_checkpoint_beyond_the_end_comes_true_later(broker: RunningBroker) -> 
         assert values == [b"old"] * 50 + [b"59"]
 
 
-def test_tombstones_that_are_to_stay_for_ever_end_compaction(broker: RunningBroker) -> None:
+def test_the_greatest_delete_retention_keeps_tombstones_and_compaction(
+    broker: RunningBroker,
+) -> None:
     """KEEP-11: the greatest delete.retention.ms there is."""
     configs = {**COMPACTED, "delete.retention.ms": INT64_MAX}
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -116,7 +118,7 @@ def test_tombstones_that_are_to_stay_for_ever_end_compaction(broker: RunningBrok
         assert describe(admin, "for-ever").uncleanable_reason is None
 
 
-def test_an_emptied_batch_hides_the_greatest_timestamp(broker: RunningBroker) -> None:
+def test_the_greatest_timestamp_is_found_past_an_emptied_batch(broker: RunningBroker) -> None:
     """LIST-3, KEEP-9: a tombstone has gone, its batch stays for the producer's sequence."""
     configs = {**COMPACTED, "delete.retention.ms": 0, "retention.ms": -1}
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -135,7 +137,7 @@ def test_an_emptied_batch_hides_the_greatest_timestamp(broker: RunningBroker) ->
 
 
 @pytest.mark.parametrize("size", [4, 12, 23])
-def test_an_index_without_room_stops_a_partition(broker: RunningBroker, size: int) -> None:
+def test_a_partition_goes_on_with_the_smallest_index(broker: RunningBroker, size: int) -> None:
     """ROLL-1: segment.index.bytes may be so small that nearly each batch begins a segment."""
     configs = {**COMPACTED, "segment.index.bytes": size, "index.interval.bytes": 0}
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -162,7 +164,7 @@ def test_an_index_without_room_stops_a_partition(broker: RunningBroker, size: in
         ("log.cleaner.io.max.bytes.per.second", 0),
     ],
 )
-def test_settings_with_which_nothing_can_be_cleaned_are_accepted(
+def test_settings_that_would_stop_the_cleaner_are_refused(
     broker: RunningBroker, setting: str, value: int
 ) -> None:
     """Refused while the broker runs, by name; compaction goes on."""

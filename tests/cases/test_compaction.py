@@ -426,7 +426,7 @@ async def test_aiokafka_parked_in_the_hole_goes_on_at_once(
     assert offsets == [*range(100, 200)]
 
 
-def test_a_log_compacted_to_nothing_behind_an_offset_has_no_endless_answers(
+def test_readers_pass_a_log_that_was_compacted_to_nothing(
     broker: RunningBroker, admin: Admin
 ) -> None:
     """C022, another kind: only the newest segment has survivors, everything before is a hole."""

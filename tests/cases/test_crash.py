@@ -186,7 +186,7 @@ def fill_up(filler: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_disk_keeps_no_broker_from_stopping_or_starting(small_disk: Path) -> None:
+def test_a_broker_stops_and_starts_on_a_full_disk(small_disk: Path) -> None:
     """C028, C074: clean stop, start, kill and start with not a byte left."""
     broker = RunningBroker(small_disk, {"log.segment.bytes": MIB})
     broker.log_file = small_disk.parent / "broker.log"

@@ -207,7 +207,7 @@ def check_indexed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_damage_alone_costs_a_start_nothing(indexed: Path, tmp_path: Path, kind: str) -> None:
+def test_a_start_repairs_each_damage_alone(indexed: Path, tmp_path: Path, kind: str) -> None:
     """C026 to the letter: one start for each damage."""
     folder = tmp_path / "copy"
     shutil.copytree(indexed, folder)

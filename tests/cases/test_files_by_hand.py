@@ -50,7 +50,7 @@ def remove_segment(broker: RunningBroker, topic: str, base_offset: int = 0) -> N
         segment_file(broker.data_directory / f"{topic}-0", base_offset, suffix).unlink()
 
 
-def test_a_removed_segment_stops_the_retention_of_others(broker: RunningBroker) -> None:
+def test_retention_goes_on_past_a_removed_segment(broker: RunningBroker) -> None:
     """RET-16: retention met a missing file and did nothing for any topic from then on."""
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
         for topic in ("a", BAD, GOOD):
@@ -76,7 +76,7 @@ def test_a_removed_segment_stops_the_retention_of_others(broker: RunningBroker) 
         assert wire.find(BAD, LATEST).offset == 21
 
 
-def test_retention_of_a_segment_that_is_gone_already_ends_the_broker(
+def test_retention_passes_a_segment_that_is_already_gone(
     broker: RunningBroker,
 ) -> None:
     """People remove the oldest files to make room, and retention does not find them to rename."""
@@ -90,7 +90,7 @@ def test_retention_of_a_segment_that_is_gone_already_ends_the_broker(
         assert log_lines(broker, "event=segment-file-gone")
 
 
-def test_a_removed_segment_stops_the_compaction_of_others(broker: RunningBroker) -> None:
+def test_compaction_goes_on_past_a_log_with_a_removed_segment(broker: RunningBroker) -> None:
     """CLN-8: the log is given up, with its reason; others are compacted."""
     configs = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 1.0}
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -112,7 +112,7 @@ def test_a_removed_segment_stops_the_compaction_of_others(broker: RunningBroker)
         assert not log_lines(broker, "task-failed")
 
 
-def test_a_removed_folder_takes_the_other_partitions_along(broker: RunningBroker) -> None:
+def test_a_removed_folder_takes_only_its_partition_offline(broker: RunningBroker) -> None:
     """MGR-6: the folder of one partition is gone, the data directory is not."""
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
         for topic in (BAD, GOOD):
@@ -145,7 +145,7 @@ FOREIGN_FOLDERS = ("backup", "old.deleted", "copy.tmp", "00000000000000000000.lo
 
 
 @pytest.mark.parametrize("stop", ["clean", "killed"])
-def test_foreign_files_between_the_segments_stop_the_start(
+def test_a_start_ignores_foreign_files_between_the_segments(
     broker: RunningBroker, stop: str
 ) -> None:
     """They are left alone, and so is the partition."""
@@ -168,7 +168,7 @@ def test_foreign_files_between_the_segments_stop_the_start(
     assert names.issuperset(FOREIGN_FOLDERS)
 
 
-def test_a_folder_named_like_a_segment_costs_more_than_its_partition(
+def test_a_folder_named_like_a_segment_takes_only_its_partition_offline(
     broker: RunningBroker,
 ) -> None:
     """REC-18: that one partition is offline, with the reason."""
@@ -185,7 +185,9 @@ def test_a_folder_named_like_a_segment_costs_more_than_its_partition(
     assert any("it is a folder" in line for line in log_lines(broker, "log-not-loaded"))
 
 
-def test_a_partition_behind_a_link(broker: RunningBroker, tmp_path: Path) -> None:
+def test_a_partition_behind_a_link_is_served_and_deleted_with_it(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
     """Moved to another disk: served, offline while that disk is missing, and deleted with it."""
     place = broker.data_directory / f"{GOOD}-0"
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -216,7 +218,7 @@ def test_a_partition_behind_a_link(broker: RunningBroker, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("offset", [-1, -5, 10**15])
-def test_an_impossible_recovery_point_stops_the_start(broker: RunningBroker, offset: int) -> None:
+def test_a_start_survives_an_impossible_recovery_point(broker: RunningBroker, offset: int) -> None:
     """After a kill it is where recovery begins."""
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
         admin.create_topic(GOOD, partitions=1, configs=SMALL)

@@ -132,7 +132,7 @@ READERS: dict[str, Callable[[str, str], int]] = {
 
 
 @pytest.mark.parametrize("name", PYTHON_CLIENTS)
-def test_a_batch_larger_than_the_fetch_size_blocks_nobody(
+def test_consumers_read_a_batch_larger_than_the_fetch_size(
     broker: RunningBroker, sized: str, name: str
 ) -> None:
     """C036: everything is read with limits far below the largest batch."""

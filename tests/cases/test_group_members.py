@@ -52,7 +52,7 @@ def newcomer(broker: RunningBroker, group: str) -> RawMember:
     return member
 
 
-def test_work_is_lost_because_somebody_joins(broker: RunningBroker) -> None:
+def test_members_commit_their_work_across_a_rebalance(broker: RunningBroker) -> None:
     """A member commits for its generation until the next one begins, then after its assignment."""
     first = RawMember(broker.port, "busy")
     first.join()
@@ -76,7 +76,7 @@ def test_work_is_lost_because_somebody_joins(broker: RunningBroker) -> None:
         member.close()
 
 
-def test_the_process_that_was_replaced_goes_on_for_its_instance(broker: RunningBroker) -> None:
+def test_the_process_that_was_replaced_is_fenced(broker: RunningBroker) -> None:
     """A static member returns under a new id; whatever the old process says is fenced."""
     old = RawMember(broker.port, "twins", group_instance_id="one")
     old.join()
@@ -106,7 +106,7 @@ def test_the_process_that_was_replaced_goes_on_for_its_instance(broker: RunningB
         member.close()
 
 
-def test_strangers_are_taken_for_members(broker: RunningBroker) -> None:
+def test_unknown_members_and_groups_are_refused(broker: RunningBroker) -> None:
     """Heartbeat, sync and leave of members and groups that there are not."""
     stranger = RawMember(broker.port, "nowhere")
     stranger.member_id, stranger.generation = "nobody", 5
@@ -128,7 +128,7 @@ def test_strangers_are_taken_for_members(broker: RunningBroker) -> None:
         member.close()
 
 
-def test_a_restart_in_the_middle_of_a_rebalance_loses_the_group(broker: RunningBroker) -> None:
+def test_a_group_survives_a_restart_in_the_middle_of_a_rebalance(broker: RunningBroker) -> None:
     """Killed while one waits for the other: the generation before is still there, and goes on."""
     first = RawMember(broker.port, "halfway")
     first.join()
@@ -170,7 +170,7 @@ def test_a_restart_in_the_middle_of_a_rebalance_loses_the_group(broker: RunningB
         member.close()
 
 
-def test_a_static_member_is_a_stranger_after_a_restart_of_both(broker: RunningBroker) -> None:
+def test_a_static_member_returns_after_a_restart_of_both(broker: RunningBroker) -> None:
     """Broker and member are killed; the member finds its place without a rebalance."""
     member = RawMember(broker.port, "lasting", group_instance_id="one")
     other = RawMember(broker.port, "lasting", group_instance_id="two")
@@ -203,7 +203,7 @@ def test_a_static_member_is_a_stranger_after_a_restart_of_both(broker: RunningBr
         each.close()
 
 
-def test_offsets_come_back_with_a_topic_of_the_same_name(broker: RunningBroker) -> None:
+def test_offsets_of_a_deleted_topic_do_not_come_back(broker: RunningBroker) -> None:
     """Deleted and made again, also across a kill, with a member that holds on to the old one."""
     with Admin(broker.address) as admin:
         admin.create_topic("again", partitions=2)
@@ -224,7 +224,7 @@ def test_offsets_come_back_with_a_topic_of_the_same_name(broker: RunningBroker) 
     member.close()
 
 
-def test_a_group_at_work_is_deleted(broker: RunningBroker) -> None:
+def test_a_group_with_members_is_not_deleted(broker: RunningBroker) -> None:
     """DeleteGroups and OffsetDelete while members are there, and afterwards."""
     member = RawMember(broker.port, "working")
     member.join()

@@ -234,7 +234,9 @@ def test_commits_that_make_no_sense_are_refused_one_by_one(
 
 
 @pytest.mark.parametrize("offset", [11, 2**63 - 1])
-def test_a_group_that_resumes_beyond_the_end_is_told(broker: RunningBroker, offset: int) -> None:
+def test_a_group_that_resumes_beyond_the_end_gets_out_of_range(
+    broker: RunningBroker, offset: int
+) -> None:
     """C060: out of range and the reset policy, not silence: librdkafka, kafka-python and raw."""
     group = f"beyond-{offset}"
     with KafkaWire(broker.port) as wire:

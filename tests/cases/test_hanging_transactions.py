@@ -107,7 +107,7 @@ def committed(address: str) -> list[bytes | None]:
         return [record.value for record in consumer]
 
 
-def test_a_producer_asks_for_more_time_than_there_is(broker: RunningBroker) -> None:
+def test_too_long_a_transaction_timeout_is_refused(broker: RunningBroker) -> None:
     """900000 against 5000 is INVALID_TRANSACTION_TIMEOUT (50), and nothing is remembered of it."""
     with pytest.raises(BrokerError, match=r"transaction\.max\.timeout\.ms") as refused:
         Producer(broker.address, transactional_id="long", transaction_timeout_ms=900_000)
@@ -123,7 +123,7 @@ def test_a_producer_asks_for_more_time_than_there_is(broker: RunningBroker) -> N
 
 
 @pytest.mark.parametrize("kind", DYING)
-def test_readers_wait_for_a_producer_that_has_died(
+def test_the_transaction_of_a_dead_producer_is_aborted_in_time(
     broker: RunningBroker, ops_port: int, kind: str
 ) -> None:
     """3 records, kill; 10 transactions and 10 plain records of others; kill -9 of the broker."""

@@ -308,7 +308,7 @@ def test_producer_ids_are_never_handed_out_twice() -> None:
     assert len(set(seen)) == len(seen)
 
 
-def test_an_empty_transactional_id_is_taken_for_one(broker: RunningBroker) -> None:
+def test_an_empty_transactional_id_is_refused(broker: RunningBroker) -> None:
     """It is INVALID_REQUEST; none at all is an idempotent producer."""
     with KafkaWire(broker.port) as wire:
         assert init_producer(wire, transactional_id="").error_code == ErrorCode.INVALID_REQUEST

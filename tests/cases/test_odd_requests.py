@@ -116,7 +116,7 @@ def delete_group(wire: KafkaWire, name: str) -> list[Any]:
         delete_group,
     ],
 )
-def test_a_long_name_breaks_the_answer_about_it(
+def test_a_long_name_is_refused_in_words_that_fit(
     broker: RunningBroker, wire: KafkaWire, ask: Callable[[KafkaWire, str], list[Any]]
 ) -> None:
     """C043: refused in words that fit, not as a defect; the connection goes on."""

@@ -206,7 +206,7 @@ def folder_in_memory() -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_scraping_thousands_of_partitions_disturbs_nobody(folder_in_memory: Path) -> None:
+def test_scraping_thousands_of_partitions_disturbs_no_client(folder_in_memory: Path) -> None:
     """C072: 5000 partitions, 500 groups, 1000 records/s, 3 scrapers and a stuck one."""
     tmp_path = folder_in_memory
     with broker_process(tmp_path, "offsets.topic.num.partitions=4") as broker:
@@ -483,7 +483,7 @@ def test_of_several_brokers_at_once_one_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_lock_left_by_a_killed_broker_blocks_nobody(tmp_path: Path) -> None:
+def test_a_lock_left_by_a_killed_broker_does_not_block_a_start(tmp_path: Path) -> None:
     """C076: the kernel's lock counts, not what the file says."""
     with broker_process(tmp_path) as broker:
         with Admin(f"127.0.0.1:{broker.port}") as admin, NativeWire(broker.port) as wire:
@@ -514,7 +514,7 @@ def test_a_lock_left_by_a_killed_broker_blocks_nobody(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
-def test_a_command_line_without_a_folder_says_what_is_wrong(tmp_path: Path) -> None:
+def test_a_command_line_with_a_file_for_a_folder_is_refused(tmp_path: Path) -> None:
     """The other way to take the wrong directory: it is a file."""
     (tmp_path / "data").write_text("not a folder")
     command = serve_command(tmp_path)

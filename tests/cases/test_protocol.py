@@ -364,7 +364,7 @@ def three(broker: MeasuredBroker) -> str:
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_one_bad_batch_harms_nobody_else(broker: MeasuredBroker, three: str, kind: str) -> None:
+def test_one_bad_batch_harms_no_other_batch(broker: MeasuredBroker, three: str, kind: str) -> None:
     """C041: neighbours are stored, of the bad one nothing is; the connection goes on."""
     with KafkaWire(broker.port) as wire:
         ends = [wire.find(three, -1, partition=each).offset for each in range(3)]
@@ -393,7 +393,7 @@ def test_bytes_behind_a_batch_are_not_stored(broker: MeasuredBroker) -> None:
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_batch_nobody_waits_for_is_noticed(
+def test_a_bad_batch_without_an_answer_is_counted(
     broker: MeasuredBroker, three: str, kind: str
 ) -> None:
     """C041: with acks=0 the connection is closed and the failure counted; neighbours are stored."""
@@ -434,9 +434,7 @@ def receive(wire: KafkaWire, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", [99, 5, 32767, -1])
-def test_a_version_of_the_future_is_told_what_there_is(
-    broker: MeasuredBroker, version: int
-) -> None:
+def test_a_future_version_gets_the_supported_versions(broker: MeasuredBroker, version: int) -> None:
     """C042: in the v0 layout, with code 35 and the full table; the connection goes on."""
     with KafkaWire(broker.port) as wire:
         send_raw(wire, 18, version, 7, b"\0\x01x\x01y\0")
@@ -458,7 +456,7 @@ def test_a_version_of_the_future_is_told_what_there_is(
         ("seglog-test", "1.0", 0), ("x" * 300, "1", 0),
     ],
 )  # fmt: skip
-def test_a_client_says_its_name_properly_or_is_told(
+def test_an_illegal_client_name_is_refused(
     broker: MeasuredBroker, name: str, release: str, error: int
 ) -> None:
     """C042: an empty or odd client name is INVALID_REQUEST, on a connection that goes on."""
@@ -474,7 +472,7 @@ def test_a_client_says_its_name_properly_or_is_told(
 
 
 @pytest.mark.parametrize(("key", "version"), [(0, 14), (999, 0), (1, 99), (3, 14), (-1, 0), (4, 0)])
-def test_what_nobody_knows_ends_the_connection_with_a_line_in_the_log(
+def test_an_unknown_operation_closes_the_connection_and_is_logged(
     broker: MeasuredBroker, key: int, version: int
 ) -> None:
     """C042: Produce of version max+1, key 999: closed, or answered with 35."""
@@ -501,7 +499,7 @@ def test_what_nobody_knows_ends_the_connection_with_a_line_in_the_log(
         (46, 0, "ListPartitionReassignments", 9), (9, 0, "OffsetFetch", -1),
     ],
 )  # fmt: skip
-def test_what_is_not_offered_is_said_and_counted(
+def test_an_operation_that_is_not_offered_is_refused_and_counted(
     broker: MeasuredBroker, key: int, version: int, name: str, error_at: int
 ) -> None:
     """C042: an operation that is not there and a version of long ago; the connection goes on."""
@@ -519,7 +517,7 @@ def test_what_is_not_offered_is_said_and_counted(
     assert log_lines(broker.process, "event=request-refused operation=")
 
 
-def test_the_table_lists_nothing_that_is_not_there(broker: MeasuredBroker) -> None:
+def test_every_listed_version_is_answered(broker: MeasuredBroker) -> None:
     """C042: every listed version is answered, in a layout that decodes, never with 35."""
     with KafkaWire(broker.port) as wire:
         table = wire.ask(api_versions.ApiVersionsRequest(), 0, api_versions.ApiVersionsResponse)

@@ -200,7 +200,7 @@ def test_retention_task_deletes_unasked_and_files_go_after_their_delay(tmp_path:
 
 
 @pytest.mark.parametrize("dialect", WIRES)
-def test_a_fetch_waiting_below_the_new_start_hears_of_it(
+def test_a_fetch_waiting_below_the_new_start_gets_out_of_range(
     broker: RunningBroker, admin: Admin, dialect: str
 ) -> None:
     """A reader that was told of data it can have no more gets out-of-range, not silence."""

@@ -136,7 +136,7 @@ SILENT = {".lock", ".kafka_cleanshutdown", "seglog-reserve"}
 """Files whose content nobody reads."""
 
 
-def test_no_side_file_is_forgotten_here(stopped: Path) -> None:
+def test_the_list_of_side_files_is_complete(stopped: Path) -> None:
     """C029: everything that is no segment data is in the list."""
     data = stopped / "data"
     known = {path for pattern in SIDE_FILES for path in data.glob(pattern)}
@@ -207,7 +207,7 @@ def check_again(broker: RunningBroker, size: int) -> None:
 
 
 @pytest.mark.slow
-def test_all_side_files_at_once(stopped: Path, tmp_path: Path) -> None:
+def test_a_start_survives_the_loss_of_all_side_files(stopped: Path, tmp_path: Path) -> None:
     """C029, worse: every file but the two copies of the catalog is empty, after a crash."""
     folder = tmp_path / "all"
     shutil.copytree(stopped, folder)
@@ -227,7 +227,7 @@ def test_all_side_files_at_once(stopped: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_both_copies_of_the_catalog_are_lost(stopped: Path, tmp_path: Path) -> None:
+def test_a_start_without_any_catalog_is_refused(stopped: Path, tmp_path: Path) -> None:
     """C029, worst: refused in one line; the folders still say which topics there are."""
     folder = tmp_path / "lost"
     shutil.copytree(stopped, folder)

@@ -111,7 +111,7 @@ def test_illegal_names_leave_nothing(broker: RunningBroker, name: str) -> None:
     assert topic_folders(broker) == before
 
 
-def test_internal_topics_are_not_for_everyone(broker: RunningBroker) -> None:
+def test_clients_cannot_create_or_write_internal_topics(broker: RunningBroker) -> None:
     """C043: ``__consumer_offsets`` cannot be created, written or taken by a client."""
     with KafkaWire(broker.port) as wire:
         code, reason = create(wire, "__consumer_offsets")

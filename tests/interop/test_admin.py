@@ -110,7 +110,7 @@ def test_the_cluster_is_described(client) -> None:
         assert admin.ask("log_dirs") == 1
 
 
-def test_kafka_python_sees_what_else_there_is(broker: RunningBroker) -> None:
+def test_kafka_python_reads_producers_transactions_and_partitions(broker: RunningBroker) -> None:
     """DescribeProducers, ListTransactions, DescribeTopicPartitions, offset resets."""
     from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
     from kafka.admin import OffsetSpec

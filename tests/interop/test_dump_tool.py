@@ -87,7 +87,7 @@ def read_all(folder: Path, **options: bool):
         pytest.skip(str(error))
 
 
-def test_every_file_is_read_without_a_complaint(data: Path) -> None:
+def test_the_dump_tool_reads_every_file(data: Path) -> None:
     """Logs, both indexes, producer snapshots; the compacted log may have holes."""
     found = read_all(data, may_have_holes=True)
     assert found.complaints == []
@@ -95,7 +95,7 @@ def test_every_file_is_read_without_a_complaint(data: Path) -> None:
     assert found.batches > 20
 
 
-def test_the_tool_would_have_noticed(data: Path, tmp_path: Path) -> None:
+def test_the_tool_notices_a_flipped_byte(data: Path, tmp_path: Path) -> None:
     """A flipped byte in a copy of one log: the check above is a check."""
     source = max(data.glob("plain-0/*.log"), key=lambda path: path.stat().st_size)
     damaged = bytearray(source.read_bytes())
@@ -115,7 +115,7 @@ def decode(data: Path, topic: str, decoder: str) -> list[tuple[dict[str, Any], d
     return [(json.loads(key)["data"], json.loads(value)["data"]) for key, value in pairs]
 
 
-def test_kafka_cannot_read_what_groups_stored(data: Path) -> None:
+def test_kafka_reads_the_records_of_groups(data: Path) -> None:
     """``__consumer_offsets``: members, and offsets, those of a transaction among them."""
     found = decode(data, "__consumer_offsets", "--offsets-decoder")
     offsets = {key["group"]: value["offset"] for key, value in found if "topic" in key}
@@ -124,7 +124,7 @@ def test_kafka_cannot_read_what_groups_stored(data: Path) -> None:
     assert members == [1, 0]
 
 
-def test_kafka_cannot_read_what_transactions_stored(data: Path) -> None:
+def test_kafka_reads_the_records_of_transactions(data: Path) -> None:
     """``__transaction_state``: every step of each transactional id, and its partitions."""
     steps: dict[str, list[str]] = {}
     for key, value in decode(data, "__transaction_state", "--transaction-log-decoder"):

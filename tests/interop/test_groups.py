@@ -111,7 +111,7 @@ def test_a_static_member_returns_without_a_rebalance(admin: Admin, foreign, name
 
 
 @pytest.mark.parametrize("name", ["confluent-kafka", "java"])
-def test_members_hand_over_only_what_moves(admin: Admin, foreign, name: str) -> None:
+def test_members_hand_over_only_the_moving_partitions(admin: Admin, foreign, name: str) -> None:
     """The cooperative-sticky assignor: two rebalances, and the first member keeps on reading."""
     strategy = {
         "confluent-kafka": "cooperative-sticky",

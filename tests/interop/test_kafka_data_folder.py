@@ -175,7 +175,7 @@ def test_topics_are_written_on(broker: RunningBroker) -> None:
     assert list(ends.values()) == [301]
 
 
-def test_kafka_reads_the_folder_after_us(kafka_folder: Path, tmp_path: Path) -> None:
+def test_kafka_reads_the_folder_after_seglog(kafka_folder: Path, tmp_path: Path) -> None:
     """A start and a clean stop later the dump tool has nothing to complain about."""
     shutil.copytree(kafka_folder, tmp_path / "data")
     with running_broker(configs={"log.retention.ms": -1}, folder=tmp_path) as broker:
@@ -186,7 +186,7 @@ def test_kafka_reads_the_folder_after_us(kafka_folder: Path, tmp_path: Path) -> 
     assert found.complaints == []
 
 
-def test_kafka_serves_what_we_wrote(tmp_path: Path, kafka_folder: Path) -> None:
+def test_kafka_serves_a_log_of_seglog(tmp_path: Path, kafka_folder: Path) -> None:
     """The other way round: a log of ours, put into Kafka's folder, is loaded and served by it."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()

@@ -60,7 +60,7 @@ def written(admin: Admin, foreign):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("writer", CLIENTS)
-def test_what_a_client_writes_is_stored_as_it_was_meant(
+def test_records_of_every_client_are_stored_unchanged(
     broker: RunningBroker, written, foreign, writer: str, codec: str
 ) -> None:
     """Keys, values, nulls, headers and times of a record, and the codec of its batch."""

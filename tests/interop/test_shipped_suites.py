@@ -157,7 +157,7 @@ def kafka_python_source() -> Path:
 
 @pytest.mark.timeout(SUITE_SECONDS)
 @pytest.mark.parametrize("broker", [4], indirect=True)
-def test_the_suite_of_kafka_python(broker: RunningBroker, tmp_path: Path) -> None:
+def test_the_suite_of_kafka_python_passes(broker: RunningBroker, tmp_path: Path) -> None:
     """Its integration tests, with the installed library."""
     source = kafka_python_source()
     if not (source / "test/integration").is_dir():
@@ -177,7 +177,7 @@ def test_the_suite_of_kafka_python(broker: RunningBroker, tmp_path: Path) -> Non
 
 @pytest.mark.timeout(SUITE_SECONDS)
 @pytest.mark.parametrize("broker", [2], indirect=True)
-def test_the_suite_of_aiokafka(broker: RunningBroker, tmp_path: Path) -> None:
+def test_the_suite_of_aiokafka_passes(broker: RunningBroker, tmp_path: Path) -> None:
     """Its integration tests, with the installed library."""
     source = os.environ.get("AIOKAFKA_SOURCE")
     if not source:

@@ -84,7 +84,7 @@ def tool(broker: RunningBroker, *arguments: str) -> list[dict[str, str]]:
     return [dict(zip(lines[0], line, strict=False)) for line in lines[1:]]
 
 
-def test_kafka_transactions_does_not_see_an_open_one(
+def test_kafka_transactions_lists_and_ends_an_open_transaction(
     broker: RunningBroker, topic: str, producer: TransactionalProducer
 ) -> None:
     """It is listed, described with its partition and its producer, and ended by force."""
@@ -103,7 +103,7 @@ def test_kafka_transactions_does_not_see_an_open_one(
         producer.commit()
 
 
-def test_kafka_transactions_does_not_end_a_hanging_one(broker: RunningBroker, topic: str) -> None:
+def test_kafka_transactions_ends_a_hanging_transaction(broker: RunningBroker, topic: str) -> None:
     """Found by its age, and by nobody knowing it; aborted by its place."""
     leave_hanging(broker, topic)
     place = ("--topic", topic, "--partition", "0")
@@ -122,7 +122,7 @@ def kafka_python(broker: RunningBroker) -> Iterator[Any]:
         yield found
 
 
-def test_kafka_python_does_not_see_an_open_one(
+def test_kafka_python_lists_an_open_transaction(
     kafka_python: Any, topic: str, producer: TransactionalProducer
 ) -> None:
     """Listed by the broker that coordinates it, and described."""
@@ -136,7 +136,7 @@ def test_kafka_python_does_not_see_an_open_one(
     assert producer is not None
 
 
-def test_kafka_python_does_not_end_a_hanging_one(
+def test_kafka_python_ends_a_hanging_transaction(
     broker: RunningBroker, kafka_python: Any, topic: str
 ) -> None:
     """It finds the producer in the partition, and writes the marker."""

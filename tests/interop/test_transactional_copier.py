@@ -54,7 +54,7 @@ def copied(broker: RunningBroker) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("options", [(), ("--group-mode",)], ids=["assigned", "subscribed"])
-def test_a_copy_has_gaps_or_repeats(
+def test_a_copy_has_no_gaps_and_no_repeats(
     tmp_path: Path, data_folders: list[Path], options: tuple[str, ...]
 ) -> None:
     """Copiers and the broker are killed in the middle; what is committed is what there was."""

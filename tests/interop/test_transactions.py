@@ -83,7 +83,7 @@ def written(broker: RunningBroker, admin: Admin, foreign: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_readers_see_what_was_aborted(
+def test_read_committed_hides_aborted_records(
     broker: RunningBroker, foreign: Any, written: list[bytes], name: str
 ) -> None:
     """TXN-10: at read_committed only what each client has committed, in order; else everything."""
@@ -94,7 +94,7 @@ def test_readers_see_what_was_aborted(
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_producer_that_was_replaced_goes_on(
+def test_a_producer_that_was_replaced_is_fenced(
     broker: RunningBroker, admin: Admin, foreign: Any, name: str
 ) -> None:
     """The next one with its id, of another client, ends its transaction and fences it."""
@@ -114,7 +114,7 @@ def test_a_producer_that_was_replaced_goes_on(
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_offsets_of_an_aborted_transaction_count(
+def test_offsets_of_an_aborted_transaction_do_not_count(
     broker: RunningBroker, admin: Admin, foreign: Any, name: str
 ) -> None:
     """Read, change, write, commit the position with it: both happen, or neither does."""
@@ -143,7 +143,7 @@ def test_offsets_of_an_aborted_transaction_count(
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_transaction_that_nobody_ends_stays_open(
+def test_an_abandoned_transaction_is_aborted(
     broker: RunningBroker, admin: Admin, foreign: Any, name: str
 ) -> None:
     """The coordinator aborts it when its time is up; its producer learns that, the next goes on."""
@@ -164,7 +164,7 @@ def test_a_transaction_that_nobody_ends_stays_open(
     assert values_of(client, topic, 2) == [b"behind it", b"next"]
 
 
-def test_the_broker_is_killed_inside_of_transactions(
+def test_open_transactions_survive_a_kill_of_the_broker(
     tmp_path: Path, data_folders: list[Path]
 ) -> None:
     """kill -9 with one transaction of every client open: each goes on with its own, and ends it."""
