@@ -186,7 +186,7 @@ class Coordination:
         now_ms = self._services.clock.time_ms()
         expired = 0
         for partition in list(self._services.partitions.all()):
-            expired += partition.log.expire_producers(now_ms)
+            expired += partition.log.producer_state.expire(now_ms)
         self.expired_producers += expired
         if expired:
             logger.info("event=producers-expired count=%d", expired)

@@ -161,6 +161,23 @@ class CorruptLogError(CorruptFileError):
         self.position = position
 
 
+class TornSegmentError(CorruptLogError):
+    """A segment that was closed whole and has lost its end, so that nothing may be appended.
+
+    Its disk has not kept what it was told to keep. The next start recovers the segment.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def __init__(self, path: str, size_bytes: int, next_offset: int | None) -> None:
+        super().__init__(
+            path,
+            size_bytes,
+            f"the file does not end behind offset {next_offset} any more, as when it was closed:"
+            " restart the broker to cut it behind the last good batch",
+        )
+
+
 class DamagedRecordsError(CorruptLogError):
     """Records that are lost; ``next_offset`` is where good ones go on, None if none follow."""
 

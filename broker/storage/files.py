@@ -8,7 +8,7 @@ written or make the n-th call fail.
 
 import errno
 import logging
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from seglog.broker.storage.errors import (
     NO_DESCRIPTOR,
@@ -23,6 +23,7 @@ from seglog.broker.storage.system_calls import SystemCalls
 
 __all__ = [
     "FileSlice",
+    "FileStamp",
     "FileSystem",
     "IndexFile",
     "LogFile",
@@ -37,6 +38,17 @@ _NO_DIRECTORY_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOT
 """What file systems without a sync of directories say (SMB, some of FUSE); no failed sync does."""
 
 
+class FileStamp(NamedTuple):
+    """What tells a file, or a folder, from what it was before: its size in bytes, its times, its
+    inode. A program may set the time of modification, but not that of the change of the inode.
+    """
+
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+
+
 class FileSystem(Protocol):
     """What the storage layer asks of the disk; every method raises ``StorageError`` subclasses.
 
@@ -48,8 +60,18 @@ class FileSystem(Protocol):
         """How many data and index files stay open when nobody uses them."""
         ...
 
-    def open_log(self, path: str, *, create: bool = False, preallocate_bytes: int = 0) -> LogFile:
-        """An append-only file; with ``create`` it is made if it does not exist."""
+    def open_log(
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        preallocate_bytes: int = 0,
+        known_size: int | None = None,
+    ) -> LogFile:
+        """An append-only file; with ``create`` it is made if it does not exist.
+
+        ``known_size`` spares a look at a file whose size has just been seen.
+        """
         ...
 
     def open_index(
@@ -110,6 +132,10 @@ class FileSystem(Protocol):
         """Length of a file in bytes."""
         ...
 
+    def stamp(self, path: str) -> FileStamp:
+        """What tells a file or folder from an earlier or later one of its name."""
+        ...
+
     def modified_ms(self, path: str) -> int:
         """Time of the last modification, milliseconds since the epoch."""
         ...
@@ -145,7 +171,16 @@ class OsFileSystem:
         """How many may stay open."""
         return self._pool.limit
 
-    def open_log(self, path: str, *, create: bool = False, preallocate_bytes: int = 0) -> LogFile:
+    def open_log(
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        preallocate_bytes: int = 0,
+        known_size: int | None = None,
+    ) -> LogFile:
+        if known_size is not None:
+            return LogFile(self._calls, self._pool, path, known_size)
         try:
             if create:
                 self._create(path, preallocate_bytes)
@@ -307,6 +342,13 @@ class OsFileSystem:
             return self._calls.stat(path).st_size
         except OSError as error:
             raise error_from_os("look at", path, error) from error
+
+    def stamp(self, path: str) -> FileStamp:
+        try:
+            found = self._calls.stat(path)
+        except OSError as error:
+            raise error_from_os("look at", path, error) from error
+        return FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
     def modified_ms(self, path: str) -> int:
         try:

@@ -37,6 +37,7 @@ RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
 LEADER_EPOCH_FLOOR: Final = "seglog-leader-epoch"
+CLOSED_LOGS: Final = "seglog-closed-logs"
 CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 SKIPPED_DIRECTORIES: Final = frozenset({"remote-log-index-cache", f"{CLUSTER_METADATA_TOPIC}-0"})

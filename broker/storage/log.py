@@ -53,6 +53,8 @@ class Log:
         leader_epochs: which leader wrote what.
         producer_state: idempotence and open transactions.
         leader_epoch_floor: the least epoch in which this broker leads it; see `LogDir`.
+        closed_as: the entry of `closed_logs` that it was opened from, as long as its files are as
+            that says.
         removed_names: of segments that retention has taken away.
     """
 
@@ -76,6 +78,7 @@ class Log:
         self.leader_epochs = parts.leader_epochs
         self.producer_state = parts.producers
         self.leader_epoch_floor = 0
+        self.closed_as: bytes | None = None
         self.removed_names = RemovedNames(file_system)
         self._file_system = file_system
         self._parts = parts
@@ -362,6 +365,7 @@ class Log:
             self._flusher.segment_removed(segment)
             self._snapshots.remove(segment.base_offset)
             removed.append(segment)
+        self.closed_as = None
         self._reader.forget()
         return removed
 
@@ -437,10 +441,6 @@ class Log:
             segment.update_config(config)
         self._writer.choose_jitter()
 
-    def expire_producers(self, now_ms: int) -> int:
-        """Forget producers that have been silent for too long; returns how many (IDEM-13)."""
-        return self.producer_state.expire(now_ms)
-
     def moved(self, directory: str) -> None:
         """Take note that the log's folder was renamed."""
         self.directory = self._writer.directory = directory
@@ -474,6 +474,7 @@ class Log:
         try:
             if self.is_as_it_was_closed:
                 return
+            self.closed_as = None
             self._writer.write_snapshot()
             self.segments.active.on_become_inactive()
             self._flusher.flush_for_close(self.directory)

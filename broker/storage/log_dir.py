@@ -7,11 +7,17 @@ recovery, the identity of the other directories), with a line in the log that na
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from seglog.broker.storage.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.checkpoint_writer import CheckpointWriter, Offsets
+from seglog.broker.storage.closed_logs import (
+    NO_CLOSED_LOGS,
+    ClosedLogs,
+    read_closed_logs,
+    write_closed_logs,
+)
 from seglog.broker.storage.directory_lock import DirectoryLock
 from seglog.broker.storage.disk_reserve import DiskReserve
 from seglog.broker.storage.errors import (
@@ -26,6 +32,7 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
     CLEANER_OFFSET_CHECKPOINT,
+    CLOSED_LOGS,
     LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
@@ -58,6 +65,7 @@ class LogDir:
     Attributes:
         path: as configured.
         stopped_cleanly: whether the last broker on it wrote the clean-shutdown marker.
+        closed_logs: what its logs were then, until they are loaded.
         refuses_writes: why appends are refused for now, although the directory works (disk guard);
             None while they are accepted.
         is_full: whether a write found no room, and nobody has found any since.
@@ -76,6 +84,7 @@ class LogDir:
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self.path = path
         self.stopped_cleanly = False
+        self.closed_logs: ClosedLogs = NO_CLOSED_LOGS
         self.refuses_writes: str | None = None
         self.is_full = False
         self.read_only_reason: str | None = None
@@ -213,15 +222,33 @@ class LogDir:
     def take_clean_marker(self) -> bool:
         """Notice and remove the clean-shutdown marker, so that a crash from here on counts.
 
+        What the logs were is read and removed with it: it must not meet a later marker.
+
         Raises:
             FileError: the marker cannot be removed.
         """
-        self.stopped_cleanly = self._file_system.unlink(
-            self._file(CLEAN_SHUTDOWN_MARKER), missing_ok=True
-        )
+        unlink, closed_logs = self._file_system.unlink, self._file(CLOSED_LOGS)
+        self.stopped_cleanly = unlink(self._file(CLEAN_SHUTDOWN_MARKER), missing_ok=True)
         if self.stopped_cleanly:
+            self.closed_logs = read_closed_logs(self._file_system, closed_logs)
+        if unlink(closed_logs, missing_ok=True) or self.stopped_cleanly:
             self._file_system.sync_directory(self.path)
         return self.stopped_cleanly
+
+    def write_closed_logs(self, entries: Iterable[tuple[str, bytes]]) -> None:
+        """Say what the logs are, before the marker; a full disk is passed over.
+
+        Args:
+            entries: names of folders with their encoded `ClosedLog`.
+
+        Raises:
+            FileError: the disk refused.
+        """
+        try:
+            write_closed_logs(self._file_system, self._file(CLOSED_LOGS), entries)
+        except DiskFullError as error:
+            # The next start opens each log.
+            logger.warning("event=closed-logs-not-written error=%s", error)
 
     def write_clean_marker(self) -> None:
         """Say that the next start needs no recovery; the last thing that is written."""

@@ -12,6 +12,7 @@ from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
     CLEANER_OFFSET_CHECKPOINT,
+    CLOSED_LOGS,
     LEADER_EPOCH_CHECKPOINT,
     LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
@@ -54,6 +55,7 @@ _OUR_FILES: Final = frozenset(
         REPLICATION_OFFSET_CHECKPOINT,
         CLEANER_OFFSET_CHECKPOINT,
         LEADER_EPOCH_FLOOR,
+        CLOSED_LOGS,
         *SKIPPED_DIRECTORIES,
     }
 )

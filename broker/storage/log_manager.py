@@ -178,6 +178,7 @@ class LogManager:
                 log_dir,
                 partial(
                     close_directory,
+                    self._file_system,
                     log_dir,
                     list(self._registry.of_directory(log_dir)),
                     self.housekeeping,

@@ -6,19 +6,24 @@ not ended, because its disk hangs, counts as gone wrong: it may fail when nobody
 """
 
 import logging
+import os.path
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.log_dir import LogDir
 from seglog.broker.storage.log_housekeeping import LogHousekeeping
+from seglog.broker.storage.log_reopening import entry_of
 from seglog.broker.storage.parallel import RunParallel
 
 logger = logging.getLogger(__name__)
 
 
 def close_directory(
+    file_system: FileSystem,
     log_dir: LogDir,
     logs: Sequence[Log],
     housekeeping: LogHousekeeping,
@@ -33,7 +38,8 @@ def close_directory(
         may_be_marked: False if a log in it could not be loaded, or the start was not completed and
             it was not marked when that began.
     """
-    is_complete = all(run_parallel([partial(_close, log) for log in logs]))
+    closed = run_parallel([partial(_close, file_system, log) for log in logs])
+    is_complete = all(each.is_on_disk for each in closed)
     if log_dir.is_writing_checkpoint:
         # Another write would wait for its turn, perhaps for ever.
         logger.warning(
@@ -45,19 +51,34 @@ def close_directory(
     for _, write in housekeeping.checkpoint_jobs(only=log_dir):
         is_complete &= _attempt(log_dir, write)
     if is_complete and may_be_marked:
+        entries = [(each.folder, each.entry) for each in closed if each.entry is not None]
+        is_complete = _attempt(
+            log_dir, partial(log_dir.run_inside, partial(log_dir.write_closed_logs, entries))
+        )
+    if is_complete and may_be_marked:
         _attempt(log_dir, partial(log_dir.run_inside, log_dir.write_clean_marker))
 
 
-def _close(log: Log) -> bool:
-    """Whether everything of a log is on disk."""
+class _Closed(NamedTuple):
+    """A log that was closed: whether all of it is on disk, and what the next start is told."""
+
+    folder: str
+    is_on_disk: bool
+    entry: bytes | None = None
+
+
+def _close(file_system: FileSystem, log: Log) -> _Closed:
     log.hand_over()
+    folder = os.path.basename(log.directory)
     try:
         log.close()
     except StorageError as error:
         logger.warning("event=log-not-closed log=%s error=%s", log.topic_partition, error)
-        return False
+        return _Closed(folder, is_on_disk=False)
     # On a full disk a log can be closed without its side files; then it has to be recovered.
-    return log.offsets.recovery_point == log.offsets.log_end
+    if log.offsets.recovery_point != log.offsets.log_end:
+        return _Closed(folder, is_on_disk=False)
+    return _Closed(folder, is_on_disk=True, entry=entry_of(file_system, log))
 
 
 def _attempt(log_dir: LogDir, action: Callable[[], None]) -> bool:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from seglog.broker.storage.catalog_file import CATALOG_FILE, CatalogState
 from seglog.broker.storage.checkpoint_writer import Offsets
+from seglog.broker.storage.closed_logs import NO_CLOSED_LOGS
 from seglog.broker.storage.data_directories import DataDirectories
 from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files import FileSystem
@@ -30,6 +31,7 @@ from seglog.broker.storage.log_dir_scan import (
     scan_log_dir,
 )
 from seglog.broker.storage.log_loader import load_log
+from seglog.broker.storage.log_reopening import reopen_log
 from seglog.broker.storage.node_identity import NodeIdentity
 from seglog.broker.storage.parallel import RunParallel
 from seglog.broker.storage.partition_folders import PartitionFolders
@@ -157,6 +159,9 @@ class LogStartup:
                 if topic is None or topic_partition.partition >= topic.partition_count:
                     self._put_aside(log_dir, path, topic_partition, catalog)
                     continue
+                log_start = checkpoints.log_starts.get(
+                    topic_partition, log_starts.get(topic_partition, 0)
+                )
                 open_log = partial(
                     load_log,
                     self._file_system,
@@ -167,22 +172,34 @@ class LogStartup:
                     clean_shutdown=log_dir.stopped_cleanly,
                     leader_epoch_floor=log_dir.leader_epoch_floor,
                     recovery_point=_recovery_point(checkpoints, topic_partition),
-                    log_start_checkpoint=checkpoints.log_starts.get(
-                        topic_partition, log_starts.get(topic_partition, 0)
-                    ),
+                    log_start_checkpoint=log_start,
                     was_compacted=topic_partition in checkpoints.cleaned,
+                    topic_id=topic.topic_id,
+                    producer_expiration_ms=config.producer_id_expiration_ms,
+                )
+                reopen = partial(
+                    reopen_log,
+                    self._file_system,
+                    path,
+                    topic_partition,
+                    configs[topic.name],
+                    log_dir.closed_logs,
+                    now_ms=now_ms,
+                    log_start_checkpoint=log_start,
                     topic_id=topic.topic_id,
                     producer_expiration_ms=config.producer_id_expiration_ms,
                 )
                 high_watermark = checkpoints.high_watermarks.get(topic_partition, 0)
                 folder = _Folder(log_dir, path, topic_partition, topic.topic_id)
-                jobs.append(partial(self._load, folder, open_log, high_watermark))
+                jobs.append(partial(self._load, folder, reopen, open_log, high_watermark))
                 counts[log_dir.path] += 1
             unreachable += _unreachable(scan, catalog)
             self._keep_reserve(log_dir)
         for directory, count in counts.items():
             self.progress.expect(directory, count)
         loaded = run_parallel(jobs)
+        for scan in self._scans:
+            scan.log_dir.closed_logs = NO_CLOSED_LOGS
         self._raise_leader_epochs(loaded)
         for scan, checkpoints in read:
             if checkpoints is not None and scan.log_dir.is_online:
@@ -255,14 +272,20 @@ class LogStartup:
         return self._directories.attempt(log_dir, partial(_read, log_dir))
 
     def _load(
-        self, folder: _Folder, open_log: Callable[[], Log], high_watermark: int
+        self,
+        folder: _Folder,
+        reopen: Callable[[], Log | None],
+        open_log: Callable[[], Log],
+        high_watermark: int,
     ) -> LoadedFolder:
         """Load one folder; in any thread, so nothing is shared here but the progress."""
         log_dir, path, topic_partition, topic_id = folder
         log, error = None, None
         try:
-            if self._belongs_to(path, topic_id):
+            log = reopen()
+            if log is None and self._belongs_to(path, topic_id):
                 log = self._open_even_if_full(log_dir, open_log)
+            if log is not None:
                 log.set_high_watermark(high_watermark)
             else:
                 self._folders.rename(log_dir, path, topic_partition, DirectoryState.STRAY)

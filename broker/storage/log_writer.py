@@ -230,6 +230,7 @@ class LogWriter:
             return False
         if bounds is None:
             # After a clean start its indexes are as they were sealed, without a slot to spare.
+            segment.check_end()
             segment.prepare_for_appends()
         reason = should_roll(
             segment,

@@ -35,14 +35,23 @@ class ProducerSnapshotFiles:
         file_system: all access goes through it.
         directory: of the log.
         names: file names in the directory, if the caller has just listed it.
+        offsets: of the snapshots, ascending, if the caller knows that there are no others.
     """
 
     def __init__(
-        self, file_system: FileSystem, directory: str, names: Iterable[str] | None = None
+        self,
+        file_system: FileSystem,
+        directory: str,
+        names: Iterable[str] | None = None,
+        *,
+        offsets: Iterable[int] | None = None,
     ) -> None:
         self._file_system = file_system
         self._directory = directory
         self._unsynced: dict[int, list[str]] = {}
+        if offsets is not None:
+            self._offsets, self._orphan_windows = list(offsets), set[int]()
+            return
         listed = list(file_system.list_directory(directory) if names is None else names)
         self._offsets = sorted(_offsets_of(listed, SNAPSHOT_SUFFIX))
         self._orphan_windows = _offsets_of(listed, WINDOW_SUFFIX) - set(self._offsets)

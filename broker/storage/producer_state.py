@@ -231,7 +231,7 @@ class ProducerState(Owned):
 
     @owner_only
     def expire(self, now_ms: int) -> int:
-        """Forget producers that have been silent for too long; returns how many."""
+        """Forget producers that have been silent for too long; returns how many (IDEM-13)."""
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()

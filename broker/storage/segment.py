@@ -17,7 +17,7 @@ from seglog.broker.storage.batch_walk import (
     VerifiedBatches,
     walk_batches,
 )
-from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError
+from seglog.broker.storage.errors import CorruptLogError, IndexOverflowError, TornSegmentError
 from seglog.broker.storage.files import FileSlice, FileSystem
 from seglog.broker.storage.segment_files import SegmentFiles, SegmentSync
 from seglog.broker.storage.segment_indexes import SegmentIndexes
@@ -39,18 +39,21 @@ class LogSegment:
         log, offset_index, time_index, transaction_index: the same one by one.
         indexes: what offset index and time index say, and whether they can be believed.
         created_ms: when the segment was made, or opened by this process.
+        is_torn: whether ``check_end`` has failed.
     """
 
     __slots__ = (
         "_config",
         "_file_system",
         "_first_batch_timestamp",
+        "_is_end_assumed",
         "_next_offset",
         "_search",
         "base_offset",
         "created_ms",
         "files",
         "indexes",
+        "is_torn",
         "log",
         "offset_index",
         "time_index",
@@ -74,6 +77,7 @@ class LogSegment:
         self._search = SegmentSearch(files, self.indexes)
         self._first_batch_timestamp: int | None = None
         self._next_offset = files.base_offset if is_new else None
+        self._is_end_assumed = self.is_torn = False
 
     @classmethod
     def create(
@@ -113,6 +117,7 @@ class LogSegment:
         now_ms: int,
         *,
         suffix: str = "",
+        known_size: int | None = None,
     ) -> "LogSegment":
         """A segment that is there; nothing but the size of its data file is looked at.
 
@@ -125,6 +130,7 @@ class LogSegment:
             base_offset,
             max_index_bytes=config.segment_index_bytes,
             suffix=suffix,
+            known_size=known_size,
         )
         return cls(file_system, files, config, now_ms, is_new=False)
 
@@ -181,33 +187,33 @@ class LogSegment:
 
     def end_before(self, offset: int) -> int:
         """The offset behind the last batch that ends below ``offset``; the base offset if none."""
-        end = self.base_offset
-        if offset <= end:
-            return end
-        for step in self._search.walk_from(offset - 1):
-            last_offset = step.extent().last_offset
-            if last_offset >= offset:
-                break
-            end = last_offset + 1
-        return end
+        return self._search.end_before(offset)
 
     def ends_with_a_batch(self) -> bool:
-        """Whether the file ends as appends leave it; looks at what follows the last index entry.
+        """Whether the file ends as appends leave it; looks at what follows the last index entry."""
+        found = self._search.whole_end()
+        if found is not None:
+            self._next_offset = found
+        return found is not None
 
-        Nothing follows the last whole batch, as it does where a write was cut off, and offsets
-        ascend.
-        """
-        end, next_offset = 0, self.base_offset
-        try:
-            for step in self._search.walk_from(self.base_offset + INT32_MAX):
-                extent = step.extent()
-                if extent.base_offset < next_offset:
-                    return False
-                end, next_offset = extent.end, extent.last_offset + 1
-        except CorruptLogError:
-            return False
+    def assume_end(self, next_offset: int) -> None:
+        """Take the offset behind the last batch from a source that knows; see ``check_end``."""
         self._next_offset = next_offset
-        return end == self.log.size
+        self._is_end_assumed = True
+
+    def check_end(self) -> None:
+        """Make sure, before the first append, that the file ends where it is assumed to.
+
+        Raises:
+            TornSegmentError: it does not.
+        """
+        if self._is_end_assumed:
+            with self.indexes.changing():
+                found = self._search.whole_end()
+            self.is_torn = found != self._next_offset
+            if self.is_torn:
+                raise TornSegmentError(self.log.path, self.log.size, self._next_offset)
+            self._is_end_assumed = False
 
     @property
     def is_index_full(self) -> bool:
@@ -382,9 +388,7 @@ class LogSegment:
             before_cut: called once before the file is cut. Without the bad batch nothing tells
                 any more that segments behind it are to go, so they have to be gone by then.
 
-        Returns:
-            How many bytes were cut off (REC-4). The same calls on the result change nothing
-            (REC-3).
+        Returns how many bytes were cut off (REC-4). Calls on the result change nothing (REC-3).
 
         Raises:
             SegmentOverflowError: the offsets span more than 2^31-1; the segment must be split.
@@ -442,6 +446,7 @@ class LogSegment:
                 self.created_ms = now_ms
                 self._first_batch_timestamp = None
             self._next_offset = None
+            self._is_end_assumed = False
             self.indexes.reload_after_cut()
             self.prepare_for_appends()
         return removed
@@ -462,11 +467,7 @@ class LogSegment:
         self.indexes.seal()
 
     def flush(self) -> None:
-        """Puts everything on disk; blocks. See ``begin_sync`` for another thread.
-
-        Raises:
-            FileError: what is on disk is unknown.
-        """
+        """Puts everything on disk; blocks, raises FileError. See ``begin_sync`` for threads."""
         sync = self.begin_sync()
         try:
             sync.run()

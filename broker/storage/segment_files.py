@@ -34,6 +34,7 @@ class SegmentFiles:
         suffix: what follows the ordinary suffix of every file, e.g. ``.cleaned``.
         create: make the files, empty.
         preallocate_bytes: the size at which a new data file is made.
+        known_size: of a data file that somebody has just looked at, in bytes.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class SegmentFiles:
         suffix: str = "",
         create: bool = False,
         preallocate_bytes: int = 0,
+        known_size: int | None = None,
     ) -> None:
         self.base_offset = base_offset
         self.directory = directory
@@ -67,7 +69,10 @@ class SegmentFiles:
         path_of = self.path_of
         try:
             self.log = file_system.open_log(
-                path_of(LOG_SUFFIX), create=create, preallocate_bytes=preallocate_bytes
+                path_of(LOG_SUFFIX),
+                create=create,
+                preallocate_bytes=preallocate_bytes,
+                known_size=known_size,
             )
             self.offset_index = OffsetIndex(
                 file_system,

@@ -28,7 +28,7 @@ from seglog.broker.storage.segment_files import SegmentFiles
 from seglog.broker.storage.segment_indexes import SegmentIndexes
 from seglog.broker.storage.segment_walk import DamagedRange
 from seglog.broker.storage.time_index import TimestampOffset
-from seglog.protocol.types import NO_TIMESTAMP
+from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 
 
 class SegmentSearch:
@@ -72,6 +72,35 @@ class SegmentSearch:
         if extent is not None and end_offset is not None and extent.last_offset >= end_offset:
             self._indexes.doubt_because(_beyond(log.path, extent, end_offset))
         return extent
+
+    def end_before(self, offset: int) -> int:
+        """The offset behind the last batch that ends below ``offset``; the base offset if none."""
+        end = self._base_offset
+        if offset <= end:
+            return end
+        for step in self.walk_from(offset - 1):
+            last_offset = step.extent().last_offset
+            if last_offset >= offset:
+                break
+            end = last_offset + 1
+        return end
+
+    def whole_end(self) -> int | None:
+        """The offset behind the last batch; None if the file does not end as appends leave it.
+
+        Nothing follows the last whole batch, as it does where a write was cut off, and offsets
+        ascend. What follows the last index entry is looked at.
+        """
+        end, next_offset = 0, self._base_offset
+        try:
+            for step in self.walk_from(self._base_offset + INT32_MAX):
+                extent = step.extent()
+                if extent.base_offset < next_offset:
+                    return None
+                end, next_offset = extent.end, extent.last_offset + 1
+        except CorruptLogError:
+            return None
+        return next_offset if end == self._log.size else None
 
     def _floor_of(self, offset: int) -> int:
         """A file position at or before the batch of an offset, with no damage between the two."""

@@ -10,12 +10,14 @@ from seglog.broker.storage.checkpoint import (
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
+from seglog.broker.storage.closed_logs import ClosedLog, split_closed_logs
 from seglog.broker.storage.errors import CorruptFileError
 from seglog.broker.storage.files import FileSystem
 from seglog.broker.storage.identifiers import id_text
 from seglog.broker.storage.layout import (
     CLEAN_SHUTDOWN_MARKER,
     CLEANER_OFFSET_CHECKPOINT,
+    CLOSED_LOGS,
     LEADER_EPOCH_CHECKPOINT,
     LEADER_EPOCH_FLOOR,
     LOG_START_OFFSET_CHECKPOINT,
@@ -119,6 +121,25 @@ def _read_leader_epoch_floor(file_system: FileSystem, path: str) -> list[Line]:
     return [Line("leader-epoch-floor", {"leaderEpoch": int(content)})]
 
 
+def _read_closed_logs(file_system: FileSystem, path: str) -> list[Line]:
+    _, entries = split_closed_logs(path, file_system.read_file(path))
+    lines = []
+    for folder, entry in entries.items():
+        closed = ClosedLog.decode(entry)
+        lines.append(
+            Line(
+                "closed-log",
+                {
+                    "folder": folder,
+                    "topicId": id_text(closed.topic_id),
+                    "logEndOffset": closed.log_end,
+                    "baseOffsets": [segment.base_offset for segment in closed.segments],
+                },
+            )
+        )
+    return lines
+
+
 def _read_clean_shutdown(file_system: FileSystem, path: str) -> list[Line]:
     # Only its existence counts; content that cannot be read means no epoch.
     try:
@@ -205,6 +226,7 @@ _READERS: Final[dict[str, Reader]] = {
     META_PROPERTIES: _read_meta_properties,
     CLEAN_SHUTDOWN_MARKER: _read_clean_shutdown,
     LEADER_EPOCH_FLOOR: _read_leader_epoch_floor,
+    CLOSED_LOGS: _read_closed_logs,
     CATALOG_FILE: _read_catalog_lines,
     CATALOG_COPY: _read_catalog_lines,
 }

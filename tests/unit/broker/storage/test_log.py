@@ -371,8 +371,8 @@ def test_config_change_reaches_the_open_log(log: Log) -> None:
 def test_expired_producers_are_forgotten(log: Log) -> None:
     """IDEM-13, C048."""
     append(log, producer_id=7, sequence=0)
-    assert log.expire_producers(NOW_MS + DAY_MS - 1) == 0
-    assert log.expire_producers(NOW_MS + DAY_MS) == 1
+    assert log.producer_state.expire(NOW_MS + DAY_MS - 1) == 0
+    assert log.producer_state.expire(NOW_MS + DAY_MS) == 1
     assert append(log, producer_id=7, sequence=9).first_offset == 1
     with pytest.raises(RecordError) as refusal:
         append(log, producer_id=7, sequence=11)

@@ -48,6 +48,7 @@ def test_log_that_goes_offline_keeps_its_start(tmp_path: Path, clean: bool) -> N
 
 def test_log_that_cannot_be_opened_keeps_its_start(tmp_path: Path) -> None:
     broker_with_deleted_records(tmp_path).stop()
+    (tmp_path / "t-0").chmod(0o755)  # a change of rights: its log is looked at
     disk = FaultyFileSystem()
     disk.calls.fail("read", error=errno.EACCES, path_part="t-0/", times=None)
     broker = ManagedLogs(tmp_path, file_system=disk)
