@@ -17,7 +17,7 @@ from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.monitoring.status import BrokerState
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.errors import FileError, LockedError, StorageError
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files import FileStamp, OsFileSystem
 from seglog.config import BrokerConfig, load_broker_config
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
@@ -176,7 +176,7 @@ async def test_second_broker_on_the_same_folder(tmp_path: Path) -> None:
 
 
 class SlowFileSystem(OsFileSystem):
-    """Lists a directory only when it is let go: a recovery that takes its time."""
+    """Looks at a folder only when it is let go: a recovery that takes its time."""
 
     def __init__(self, begun: Callable[[], object]) -> None:
         super().__init__()
@@ -184,11 +184,19 @@ class SlowFileSystem(OsFileSystem):
         self.begun = begun
         self.slow_path = ""
 
-    def list_directory(self, path: str) -> list[str]:
-        """Wait for the test."""
+    def _wait(self, path: str) -> None:
         if self.slow_path and path.startswith(self.slow_path):
             self.begun()
             assert self.go_on.wait(10)
+
+    def stamp(self, path: str) -> FileStamp:
+        """Wait for the test."""
+        self._wait(path)
+        return super().stamp(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        """Wait for the test."""
+        self._wait(path)
         return super().list_directory(path)
 
 

@@ -14,8 +14,6 @@ from seglog.broker.storage.errors import TornSegmentError
 from seglog.broker.storage.files import OsFileSystem
 from seglog.broker.storage.log import Log
 from seglog.broker.storage.system_calls import SystemCalls
-from seglog.protocol.records.builder import build_batch
-from seglog.protocol.types import TopicPartition
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import NOW_MS, append, append_many, end_transaction, read_all
 from support.managed_logs import ManagedLogs
