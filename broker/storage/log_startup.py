@@ -10,7 +10,7 @@ The topic catalog says which topics exist. A folder that it does not know is one
 
 import logging
 from collections import ChainMap, Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -64,6 +64,14 @@ class _Checkpoints(NamedTuple):
     log_starts: Offsets
     high_watermarks: Offsets
     cleaned: Offsets
+
+
+class _Common(NamedTuple):
+    """What the logs of all directories share; ``log_starts`` of the checkpoints of all of them."""
+
+    log_starts: Mapping[TopicPartition, int]
+    now_ms: int
+    producer_expiration_ms: int
 
 
 class LogStartup:
@@ -149,6 +157,7 @@ class LogStartup:
         read = [(scan, self._read_state(scan)) for scan in self._scans]
         # A folder that was moved to another directory by hand has its entry where it was.
         log_starts = ChainMap(*(dict(each.log_starts) for _, each in read if each is not None))
+        common = _Common(log_starts, now_ms, config.producer_id_expiration_ms)
         for scan, checkpoints in read:
             log_dir = scan.log_dir
             if checkpoints is None or not log_dir.is_online:
@@ -159,39 +168,8 @@ class LogStartup:
                 if topic is None or topic_partition.partition >= topic.partition_count:
                     self._put_aside(log_dir, path, topic_partition, catalog)
                     continue
-                log_start = checkpoints.log_starts.get(
-                    topic_partition, log_starts.get(topic_partition, 0)
-                )
-                open_log = partial(
-                    load_log,
-                    self._file_system,
-                    path,
-                    topic_partition,
-                    configs[topic.name],
-                    now_ms=now_ms,
-                    clean_shutdown=log_dir.stopped_cleanly,
-                    leader_epoch_floor=log_dir.leader_epoch_floor,
-                    recovery_point=_recovery_point(checkpoints, topic_partition),
-                    log_start_checkpoint=log_start,
-                    was_compacted=topic_partition in checkpoints.cleaned,
-                    topic_id=topic.topic_id,
-                    producer_expiration_ms=config.producer_id_expiration_ms,
-                )
-                reopen = partial(
-                    reopen_log,
-                    self._file_system,
-                    path,
-                    topic_partition,
-                    configs[topic.name],
-                    log_dir.closed_logs,
-                    now_ms=now_ms,
-                    log_start_checkpoint=log_start,
-                    topic_id=topic.topic_id,
-                    producer_expiration_ms=config.producer_id_expiration_ms,
-                )
-                high_watermark = checkpoints.high_watermarks.get(topic_partition, 0)
                 folder = _Folder(log_dir, path, topic_partition, topic.topic_id)
-                jobs.append(partial(self._load, folder, reopen, open_log, high_watermark))
+                jobs.append(self._job_for(folder, configs[topic.name], checkpoints, common))
                 counts[log_dir.path] += 1
             unreachable += _unreachable(scan, catalog)
             self._keep_reserve(log_dir)
@@ -270,6 +248,48 @@ class LogStartup:
         self._directories.attempt(log_dir, log_dir.take_clean_marker)
         self._directories.attempt(log_dir, log_dir.read_leader_epoch_floor)
         return self._directories.attempt(log_dir, partial(_read, log_dir))
+
+    def _job_for(
+        self,
+        folder: _Folder,
+        config: LogConfig,
+        checkpoints: _Checkpoints,
+        common: _Common,
+    ) -> Callable[[], LoadedFolder]:
+        """The loading of one folder: from what the last stop has said of it, or from its files."""
+        log_dir, path, topic_partition, topic_id = folder
+        log_start = checkpoints.log_starts.get(
+            topic_partition, common.log_starts.get(topic_partition, 0)
+        )
+        reopen = partial(
+            reopen_log,
+            self._file_system,
+            path,
+            topic_partition,
+            config,
+            log_dir.closed_logs,
+            now_ms=common.now_ms,
+            log_start_checkpoint=log_start,
+            topic_id=topic_id,
+            producer_expiration_ms=common.producer_expiration_ms,
+        )
+        open_log = partial(
+            load_log,
+            self._file_system,
+            path,
+            topic_partition,
+            config,
+            now_ms=common.now_ms,
+            clean_shutdown=log_dir.stopped_cleanly,
+            leader_epoch_floor=log_dir.leader_epoch_floor,
+            recovery_point=_recovery_point(checkpoints, topic_partition),
+            log_start_checkpoint=log_start,
+            was_compacted=topic_partition in checkpoints.cleaned,
+            topic_id=topic_id,
+            producer_expiration_ms=common.producer_expiration_ms,
+        )
+        high_watermark = checkpoints.high_watermarks.get(topic_partition, 0)
+        return partial(self._load, folder, reopen, open_log, high_watermark)
 
     def _load(
         self,
