@@ -5,11 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two processes, a file of tests in one of them: the suites are written for two cores. The files keep
+# A file of tests in one process: the suites are written for two cores. The files keep
 # their order: those with daemons come first and the small ones last, so that both end together.
 # Compiled files are kept in any case: without them each process compiles all tests at its start,
 # and each daemon that a test starts compiles itself.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -rs --dist loadfile --no-loadscope-reorder
 SOURCES := broker protocol clients config pyspark_seglog pyspark_seglog_files tests benchmarks examples
 
 .PHONY: schedules powercut faults install kernel check fix test demo bench clean spark test-spark demo-spark bench-spark
@@ -35,14 +35,15 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
-	SEGLOG_TEST_EXAMPLES=few $(PYTEST) -m "not slow"
+	SEGLOG_TEST_EXAMPLES=few $(PYTEST) -n 2 -m "not slow"
 
 fix: $(STAMP)
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
 test: $(STAMP)
-	$(PYTEST) --ignore=tests/spark
+	# Many slow tests wait for time to pass: a third process uses it.
+	$(PYTEST) -n 3 --ignore=tests/spark
 
 # Orders of loop and workers by seed: make schedules SCHEDULES=100000 FIRST=2000; with SEED=159 one of them, and its trace.
 SCHEDULES ?= 2000

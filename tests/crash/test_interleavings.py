@@ -171,7 +171,7 @@ def finish_without_waiting(loop: OrderedLoop) -> None:
     loop.close()
 
 
-FAST, SLOW = 200, 2000
+FAST, SLOW = 50, 2000
 """Schedules of `make check`, and of all tests; ``make schedules`` tries any number."""
 CHUNK = 50
 
