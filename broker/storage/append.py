@@ -113,12 +113,12 @@ def prepare_append(
             latest_ms=latest_ms,
         )
         if ordinary is not None:
-            _check_size(records, config)
+            _check_size(records, config, from_client)
             return PreparedAppend(records, ordinary, origin, NO_TIMESTAMP, None)
     view = _only_batch(records, from_client)
     if view is None:
         return PreparedAppend(None, _NO_HEADER, origin, NO_TIMESTAMP, None)
-    _check_size(view, config)
+    _check_size(view, config, from_client)
     stamps = config.stamps_on_append
     inspection = _inspected(view, config, now_ms, from_client, inline_bytes_max)
     header = inspection.header
@@ -133,7 +133,7 @@ def prepare_append(
         ):
             raise NeedsWorkerError
         view = _rebuilt(inspection, codec, config)
-        _check_size(view, config)
+        _check_size(view, config, from_client)
         header = BatchHeader._make(HEADER.unpack_from(view))
     elif codec is not Codec.NONE:
         worked_bytes = len(inspection.area)
@@ -213,9 +213,11 @@ def _batch_size(records: memoryview, position: int) -> int | None:
     return length + LOG_OVERHEAD
 
 
-def _check_size(view: memoryview, config: LogConfig) -> None:
+def _check_size(view: memoryview, config: LogConfig, from_client: bool) -> None:
     size = len(view)
-    if size > config.max_message_bytes:
+    # The metadata of a large group is one record: refused for its size, the group would rebalance
+    # for ever, and no client could mend that.
+    if from_client and size > config.max_message_bytes:
         raise RecordError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",

@@ -57,6 +57,17 @@ async def test_two_members_never_come_together(broker: GroupBroker) -> None:
     assert (synced.assignment, (await follower).assignment) == (b"1", b"2")
 
 
+async def test_a_group_may_be_larger_than_a_message_of_a_client(broker: GroupBroker) -> None:
+    """U6: 40 members with 30 KB each are more than max.message.bytes, and rebalanced for ever."""
+    joined = await broker.only_member(metadata=subscription("t") + bytes(1_000_000))
+    assignment = bytes(2_000_000)
+    rejoined = await broker.ask(join_request(joined.member_id, metadata=subscription("u")))
+    synced = await broker.sync(rejoined, {joined.member_id: assignment})
+    assert (synced.error, synced.assignment) == (ErrorCode.NONE, assignment)
+    broker = await broker.restarted(clean=True)
+    assert (await broker.describe()).members[0].assignment == assignment
+
+
 async def test_a_restart_costs_a_rebalance(broker: GroupBroker) -> None:
     """C063: after a stop or a kill the members go on in the generation that they know."""
     joined = await broker.only_member()
