@@ -210,7 +210,7 @@ class ProducerConfig(ClientConfig):
         _check_choice("acks", self.acks, (0, 1, -1, "all"))
         _check_range(self, "linger_ms", 0)
         _check_range(self, "batch_bytes", 1)
-        _check_choice("compression", self.compression, (None, *_CODECS))
+        _check_choice("compression", self.compression, (None, *CODECS))
         _check_range(self, "buffer_bytes", 1)
         _check_range(self, "max_block_ms", 0)
         _check_range(self, "max_request_bytes", 1)
@@ -248,7 +248,7 @@ class ProducerConfig(ClientConfig):
     @property
     def codec(self) -> Codec:
         """The codec that ``compression`` names."""
-        return _CODECS[self.compression or "none"]
+        return CODECS[self.compression or "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,7 +337,7 @@ def _check_group(config: ConsumerConfig) -> None:
     _check_range(config, "auto_commit_interval_ms", 1)
 
 
-_CODECS: Final[dict[str, Codec]] = {
+CODECS: Final[dict[CompressionOption, Codec]] = {
     "none": Codec.NONE,
     "gzip": Codec.GZIP,
     "snappy": Codec.SNAPPY,

@@ -152,7 +152,7 @@ class RecordAccumulator:
         if not self.has_room:
             return Progress.NO_ROOM
         lock, time_ns, batch_bytes = self._lock, self._time_ns, self._batch_bytes
-        sticky = self._topic(target).sticky
+        sticky = self._topic(target.topic).sticky
         is_one_partition = target.partition is not None or target.partition_count == 1
         batch: ProducerBatch | None = None
         for taken, item in enumerate(items, 1):
@@ -229,6 +229,14 @@ class RecordAccumulator:
                 f"{count_text(target.partition_count, 'partition')}, no {target.partition}"
             )
 
+    def put(self, batch: ProducerBatch) -> None:
+        """Queue a batch that is encoded already; it is no matter of room."""
+        batch.is_filling = False
+        with self._inside():
+            queue = self._queue_of(batch.partition)
+            self._queue(queue, batch)
+            self._buffered_bytes += batch.size_bytes - HEADER_BYTES
+
     def _append_late(self, target: Target, record: RecordFields, size: int) -> ProducerBatch:
         """A batch for one record of a thread that interrupts itself in here; raises as ``append``.
 
@@ -276,7 +284,7 @@ class RecordAccumulator:
             self._wake()
 
     def _queue_for(self, target: Target, key: bytes | None, size: int) -> PartitionQueue:
-        topic = self._topic(target)
+        topic = self._topic(target.topic)
         partition = target.partition
         if partition is None:
             if key is None:
@@ -284,17 +292,21 @@ class RecordAccumulator:
             else:
                 partition = partition_for_key(key, target.partition_count)
         queue = topic.queues.get(partition)
+        return queue or self._queue_of(TopicPartition(target.topic, partition))
+
+    def _queue_of(self, partition: TopicPartition) -> PartitionQueue:
+        queues = self._topic(partition.topic).queues
+        queue = queues.get(partition.partition)
         if queue is None:
-            queue = PartitionQueue(TopicPartition(target.topic, partition))
-            topic.queues[partition] = queue
+            queue = queues[partition.partition] = PartitionQueue(partition)
         return queue
 
-    def _topic(self, target: Target) -> TopicQueues:
-        topic = self._topics.get(target.topic)
+    def _topic(self, name: str) -> TopicQueues:
+        topic = self._topics.get(name)
         if topic is None:
             # Two threads may come here at once: whichever is first, both get the same object.
             fresh = TopicQueues(self._batch_bytes - HEADER_BYTES)
-            topic = self._topics.setdefault(target.topic, fresh)
+            topic = self._topics.setdefault(name, fresh)
         return topic
 
     def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:

@@ -60,7 +60,7 @@ class ProducerBatch(Completion):
         self.records: list[RecordFields] = []
         self.record_count = 0
         self.size_bytes = HEADER_BYTES
-        self.encoded: bytes | bytearray | None = None
+        self.encoded: bytes | bytearray | memoryview | None = None
         self.attempts = 0
         self.base_sequence = NO_SEQUENCE
         self.is_error_seen = False

@@ -9,7 +9,7 @@ without any risk; where the broker misses what it had acknowledged, it has lost 
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from seglog.clients.producer.batch import ProducerBatch
 from seglog.protocol.errors import ErrorCode
@@ -40,6 +40,14 @@ class Verdict(Enum):
     WAIT = "send it again behind those before it"
     RENEW = "number it and what follows anew, and send it again"
     FAIL = "tell the application"
+
+
+class BatchNumbers(NamedTuple):
+    """What a broker recognizes a batch by; the sequence is that of its first record."""
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
 
 
 @dataclass(slots=True)
@@ -110,10 +118,15 @@ class ProducerIdentity:
         """Give a batch that leaves for the first time its numbers; False if it has them already."""
         if not self.is_idempotent or batch.base_sequence != NO_SEQUENCE:
             return False
-        series = self.series_of(batch.partition)
-        batch.base_sequence = series.next_sequence
-        series.next_sequence = (series.next_sequence + batch.record_count) & INT32_MAX
+        batch.base_sequence = self.take(batch.partition, batch.record_count).base_sequence
         return True
+
+    def take(self, partition: TopicPartition, record_count: int) -> BatchNumbers:
+        """The numbers of the next batch of a partition; batches must leave in this order."""
+        series = self.series_of(partition)
+        first = series.next_sequence
+        series.next_sequence = (first + record_count) & INT32_MAX
+        return BatchNumbers(series.producer_id, series.epoch, first)
 
     def take_back(self, batch: ProducerBatch) -> None:
         """The newest numbered batch will not be sent: the next one gets its numbers."""

@@ -131,9 +131,10 @@ class SocketCluster:
     def topics(self, names: Iterable[str] | None) -> dict[str, KnownTopic]:
         """Those of these topics (None: of all) that exist, by name."""
         wanted = None if names is None else sorted(names)
-        return self.retry(lambda: self._topics_now(wanted))
+        return self.retry(lambda: self.topics_now(wanted))
 
-    def _topics_now(self, names: list[str] | None) -> dict[str, KnownTopic]:
+    def topics_now(self, names: list[str] | None) -> dict[str, KnownTopic]:
+        """The same, asked once; raises ``ClientError``."""
         response = self._ask_about(names)
         found = {}
         for answer in response.topics:
@@ -161,7 +162,7 @@ class SocketCluster:
             ClientError: no broker answers now.
             UnknownTopicOrPartitionError: there is none of this name.
         """
-        if name not in self.metadata.topics and name not in self._topics_now([name]):
+        if name not in self.metadata.topics and name not in self.topics_now([name]):
             raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
         return self.metadata.topics[name]
 

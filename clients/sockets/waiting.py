@@ -48,6 +48,12 @@ class Waiter:
         """Give up earlier, for what can pass, but not after long."""
         self._patience.no_longer_than(seconds, self._clock())
 
+    def pause_until(self, at_s: float) -> bool:
+        """Wait until a time of the clock; False if there is to be no further attempt."""
+        if at_s >= self._patience.deadline_s:
+            return False
+        return not self._stopped.wait(max(0.0, at_s - self._clock()))
+
     def pause(self) -> bool:
         """Wait before the next attempt; False if there is to be none."""
         pause_s = self._patience.pause_s(self._clock())

@@ -42,5 +42,6 @@ def read_connection_options(reader: OptionReader) -> ConnectionOptions:
         request_timeout_ms=request_timeout_ms,
         retry_timeout_ms=retry_timeout_ms,
         retry_backoff_ms=retry_backoff_ms,
-        retry_backoff_max_ms=max(_BACKOFF_MAX_MS, retry_backoff_ms),
+        # Several attempts fit into the time for retries, however long it goes on.
+        retry_backoff_max_ms=max(retry_backoff_ms, min(_BACKOFF_MAX_MS, retry_timeout_ms // 4)),
     )

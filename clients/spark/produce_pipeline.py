@@ -1,26 +1,40 @@
-"""Sends batches to their leaders with several requests under way, and retries what fails."""
+"""Sends batches to their leaders with several requests under way, in the thread of a task.
 
+What leaves when, and what becomes of it, is decided by the producer's ``Dispatcher``.
+"""
+
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from seglog.clients.config import Address
-from seglog.clients.errors import ClientError, broker_error
+from seglog.clients.config import Address, ProducerConfig
+from seglog.clients.errors import (
+    ClientError,
+    InvalidRecordError,
+    UnknownTopicOrPartitionError,
+    broker_error,
+)
+from seglog.clients.producer.accumulator import RecordAccumulator
+from seglog.clients.producer.batch import ProducerBatch
+from seglog.clients.producer.dispatcher import Departure, Dispatcher
+from seglog.clients.producer.identity import ProducerIdentity
+from seglog.clients.session.retrying import LimitedLogger
 from seglog.clients.sockets.connection import SocketConnection
 from seglog.clients.sockets.pool import POOL
 from seglog.clients.sockets.waiting import Waiter
 from seglog.clients.spark.cluster import Cluster
+from seglog.clients.spark.identity_pool import IDENTITIES, ask_for_id
 from seglog.clients.spark.offset_maps import describe
 from seglog.clients.spark.planning import LOG
 from seglog.clients.spark.sink_encoding import EncodedBatch
-from seglog.clients.spark.sink_numbering import NUMBERINGS, Numbering
 from seglog.clients.spark.sink_options import SinkOptions
-from seglog.protocol.api import ProducePartition, ProduceRequest, ProduceResponse
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.types import Acks, TopicPartition
+from seglog.protocol.types import Acks
 
-_STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-_BEHIND_A_GAP: Final = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+_REQUEST_BYTES: Final = 16_777_216
+"""A wave may have a batch for each of very many partitions."""
+_NEVER: Final = float("inf")
 
 
 class _Flight(NamedTuple):
@@ -28,191 +42,225 @@ class _Flight(NamedTuple):
 
     connection: SocketConnection
     correlation_id: int
-    batches: list[EncodedBatch]
+    departure: Departure
 
 
 class ProducePipeline:
     """Produces batches in order; one that fails with what may pass is sent again.
 
-    Batches of a partition leave in the order in which they came. With ``acks=all`` they are
-    numbered: the broker refuses one whose predecessor it does not have, and recognizes one that it
-    has already, so that however often they are sent, each is stored once and in order. Without
-    numbers, those behind one that is sent again may already be stored, and it may be itself.
+    Batches of a partition are stored in the order in which they came. With ``acks=all`` they are
+    numbered, so that however often they are sent, each is stored once. Without numbers one at a
+    time is under way in each partition, and one whose answer is lost may be stored twice.
 
     Args:
         cluster: leaders, and how long to retry.
         options: of the sink.
+        clock: seconds, monotonic.
     """
 
-    def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._cluster = cluster
         self._options = options
-        self._timeout_s = options.connection.request_timeout_ms / 1000
+        self._clock = clock
+        self._config = _producer_config(options)
+        self._timeout_s = self._config.request_timeout_ms / 1000
+        self._accumulator = RecordAccumulator(self._config, clock, time.time_ns, lambda: None)
+        self._identity: ProducerIdentity | None = None
+        self._dispatcher: Dispatcher | None = None
         self._connections: dict[Address, SocketConnection] = {}
         self._flights: deque[_Flight] = deque()
-        self._numbering: Numbering | None = None
-        self._with_gaps: set[TopicPartition] = set()
+        self._waiter: Waiter | None = None
         self._trouble: ClientError | None = None
 
-    def numbering(self) -> Numbering | None:
-        """For batches that are to be sent; None if they are not numbered.
+    def identity(self) -> ProducerIdentity:
+        """For batches that are to be sent: by it they are numbered, with ``acks=all``.
 
         Raises:
             ClientError: no broker gave a producer id within the time for retries.
         """
-        if self._numbering is None and self._options.acks is Acks.ALL:
-            self._numbering = NUMBERINGS.acquire(self._cluster)
-        return self._numbering
+        if self._identity is None:
+            is_numbered = self._config.is_idempotent
+            self._identity = (
+                IDENTITIES.acquire(self._cluster) if is_numbered else ProducerIdentity()
+            )
+        return self._identity
 
     def send(self, wave: Sequence[EncodedBatch]) -> None:
-        """Send batches, at most one for each partition; waits while too much is under way.
+        """Send batches, and return once they have left; waits while too much is under way.
 
         Raises:
             BrokerError: a broker refused a batch.
             ClientError: no answer within the time for retries.
         """
-        failed: list[EncodedBatch] = []
-        while len(self._flights) >= self._options.max_requests_in_flight:
-            failed += self._land()
-        if failed:
-            failed += self._land_all()
-            self._send_again(failed)
-        unsent = self._launch(wave)
-        if unsent:
-            self._send_again([*self._land_all(), *unsent])
+        batches = [_batch_of(each) for each in wave]
+        for batch in batches:
+            self._accumulator.put(batch)
+        self._work(lambda: all(each.is_in_flight or each.is_done for each in batches))
 
     def finish(self) -> None:
         """Wait until everything is acknowledged; raises the same as ``send``."""
-        failed = self._land_all()
-        if failed:
-            self._send_again(failed)
-        if self._numbering is not None:
-            NUMBERINGS.release(self._cluster, self._numbering)
-            self._numbering = None
+        self._work(lambda: self._accumulator.is_empty)
+        if self._identity is not None and self._identity.is_idempotent:
+            IDENTITIES.release(self._cluster, self._identity)
+        self._identity = self._dispatcher = None
 
     def close(self) -> None:
         """Give the connections back; whatever is still under way is not waited for."""
         connections, self._connections = self._connections, {}
         self._flights.clear()
         for connection in connections.values():
-            POOL.release(connection, self._options.connection)
+            POOL.release(connection, self._config)
 
-    def _launch(self, wave: Sequence[EncodedBatch]) -> list[EncodedBatch]:
-        """Send requests, one to each leader; returns what could not be sent."""
-        unsent: list[EncodedBatch] = []
-        by_leader: dict[Address, list[EncodedBatch]] = {}
-        without_answer: set[str] = set()
-        for batch in wave:
-            topic = batch.partition.topic
-            try:
-                # Asked once for each topic: a broker that hangs would do so for each partition.
-                leader = None if topic in without_answer else self._cluster.leader(batch.partition)
-            except ClientError as error:
-                self._raise_for_good(error)
-                without_answer.add(topic)
-                leader = None
-            if leader is None:
-                unsent.append(batch)
-            else:
-                by_leader.setdefault(leader, []).append(batch)
-        for leader, batches in by_leader.items():
-            request = ProduceRequest(
-                int(self._options.acks),
-                self._options.connection.request_timeout_ms,
-                [ProducePartition(*batch.partition, batch.records) for batch in batches],
+    # Carrying out what is decided.
+
+    def _work(self, is_enough: Callable[[], bool]) -> None:
+        """Send, receive and wait until it is enough."""
+        dispatcher = self._decider()
+        while True:
+            departures, look_again_at_s = dispatcher.departures(self._clock())
+            for departure in departures:
+                self._launch(departure, dispatcher)
+            self._raise_failure(dispatcher)
+            if is_enough():
+                return
+            if dispatcher.takes_metadata():
+                self._refresh()
+            if dispatcher.wants_identity:
+                self._introduce(dispatcher)
+            if self._flights:
+                self._land(dispatcher)
+            elif not departures:
+                self._pause(look_again_at_s)
+
+    def _decider(self) -> Dispatcher:
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(
+                self._config,
+                self._cluster.metadata,
+                self._accumulator,
+                self.identity(),
+                LimitedLogger(LOG, self._clock).warning,
             )
-            try:
-                connection = self._connect(leader)
-                correlation_id = connection.send(request, self._timeout_s)
-            except ClientError as error:
-                self._raise_for_good(error)
-                unsent += batches
-            else:
-                if self._options.acks is not Acks.NONE:
-                    self._flights.append(_Flight(connection, correlation_id, batches))
-        return unsent
+        return self._dispatcher
 
-    def _land(self) -> list[EncodedBatch]:
-        """Wait for the oldest answer; returns what must be sent again."""
-        flight = self._flights.popleft()
+    def _launch(self, departure: Departure, dispatcher: Dispatcher) -> None:
         try:
-            response: ProduceResponse = flight.connection.receive(
-                flight.correlation_id, self._timeout_s
-            )
+            connection = self._connect(departure.leader)
+            correlation_id = connection.send(departure.request, self._timeout_s)
         except ClientError as error:
-            self._raise_for_good(error)
-            self._with_gaps.update(batch.partition for batch in flight.batches)
-            return flight.batches
-        failed = []
-        for batch, result in zip(flight.batches, response.partitions, strict=True):
-            if result.error in _STORED:
-                continue
-            if result.error is _BEHIND_A_GAP and batch.partition in self._with_gaps:
-                failed.append(batch)
-                continue
-            details = "; ".join(
-                [result.error_message or "", *(text for _, text in result.record_errors)]
-            )
-            self._raise_for_good(broker_error(result.error, details, str(batch.partition)))
-            self._cluster.forget(batch.partition.topic)
-            self._with_gaps.add(batch.partition)
-            failed.append(batch)
-        return failed
+            dispatcher.failed(departure, error, self._clock())
+            return
+        if departure.request.acks == Acks.NONE:
+            dispatcher.answered(departure, None, self._clock())
+        else:
+            self._flights.append(_Flight(connection, correlation_id, departure))
 
-    def _land_all(self) -> list[EncodedBatch]:
-        failed = []
-        while self._flights:
-            failed += self._land()
-        return failed
+    def _land(self, dispatcher: Dispatcher) -> None:
+        """Wait for the oldest answer."""
+        connection, correlation_id, departure = self._flights.popleft()
+        try:
+            response = connection.receive(correlation_id, self._timeout_s)
+        except ClientError as error:
+            dispatcher.failed(departure, error, self._clock())
+            return
+        dispatcher.answered(departure, response, self._clock())
+        if any(batch.is_done and batch.error is None for _, batch in departure.chosen):
+            self._waiter = None  # Something got on: the whole time for retries is left again.
 
-    def _send_again(self, batches: list[EncodedBatch]) -> None:
-        """Send batches until each is acknowledged: in rounds, one of each partition at a time.
+    def _connect(self, leader: int) -> SocketConnection:
+        address = self._cluster.metadata.brokers.get(leader)
+        if address is None:
+            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, None, f"broker {leader}")
+        connection = self._connections.get(address)
+        if connection is None or connection.is_closed:
+            connection = self._connections[address] = self._cluster.connect(address)
+        return connection
 
-        That keeps the order within partitions, and one cut connection costs one pause, however
-        many partitions it concerns. Gives up when no batch has been acknowledged for the time of
-        the options.
-        """
-        waiter = Waiter(self._options.connection)
-        doubt = "" if self._numbering is not None else ", rows may come twice"
-        LOG.warning("%d batches were not acknowledged and are sent again%s", len(batches), doubt)
-        waiting: dict[TopicPartition, deque[EncodedBatch]] = {}
-        for batch in batches:
-            waiting.setdefault(batch.partition, deque()).append(batch)
-        has_failed = True
-        while waiting:
-            if has_failed:
-                if not waiter.pause():
-                    raise self._gave_up(waiting)
-                for partition in waiting:
-                    self._cluster.forget(partition.topic)
-            # One at a time in each partition: what is now refused as out of order is so for good.
-            self._with_gaps.clear()
-            wave = [queue[0] for queue in waiting.values()]
-            failed = {batch.partition for batch in (*self._launch(wave), *self._land_all())}
-            for batch in wave:
-                if batch.partition not in failed:
-                    waiter.got_on()
-                    waiting[batch.partition].popleft()
-            waiting = {partition: queue for partition, queue in waiting.items() if queue}
-            has_failed = bool(failed)
+    def _refresh(self) -> None:
+        """Ask about the topics once; one that is not there may come back."""
+        names = sorted({batch.partition.topic for batch in self._accumulator.pending()})
+        try:
+            found = self._cluster.topics_now(names)
+        except ClientError as error:
+            self._note(error)
+            return
+        for name in names:
+            if name not in found:
+                self._note(UnknownTopicOrPartitionError(f"topic {name} does not exist"))
 
-    def _gave_up(self, waiting: Mapping[TopicPartition, Sequence[EncodedBatch]]) -> ClientError:
-        reason = f": {self._trouble}" if self._trouble is not None else ""
+    def _introduce(self, dispatcher: Dispatcher) -> None:
+        try:
+            response = ask_for_id(self._cluster)
+        except ClientError as error:
+            dispatcher.not_introduced(error)
+        else:
+            dispatcher.introduced(response.producer_id, response.producer_epoch)
+
+    # Giving up.
+
+    def _note(self, error: ClientError) -> None:
+        """Raise an error that cannot pass; keep any other for the message of a failure."""
+        if not error.retriable:
+            raise error
+        self._trouble = error
+
+    def _raise_failure(self, dispatcher: Dispatcher) -> None:
+        for batch in dispatcher.outcomes.failed_batches:
+            error = batch.error
+            assert error is not None, batch.partition
+            if isinstance(error, InvalidRecordError) and error.record_errors:
+                details = "; ".join(text for _, text in error.record_errors)
+                raise type(error)(f"{error.message}; {details}", error.code)
+            raise error
+
+    def _pause(self, look_again_at_s: float) -> None:
+        """Wait for the next attempt, unless nothing has got on for the time for retries."""
+        if self._waiter is None:
+            self._waiter = Waiter(self._options.connection, clock=self._clock)
+        pause_s = self._options.connection.retry_backoff_ms / 1000
+        at_s = look_again_at_s if look_again_at_s < _NEVER else self._clock() + pause_s
+        if not self._waiter.pause_until(at_s):
+            raise self._gave_up()
+
+    def _gave_up(self) -> ClientError:
+        waiting = {batch.partition for batch in self._accumulator.pending()}
+        trouble = self._dispatcher.last_trouble if self._dispatcher is not None else None
+        trouble = trouble or self._trouble
+        reason = f": {trouble}" if trouble is not None else ""
         return ClientError(
             f"{describe(waiting)}: no batch was acknowledged for "
             f"{self._options.connection.retry_timeout_ms} ms{reason}; a longer retryTimeout waits "
             "longer"
         )
 
-    def _connect(self, leader: Address) -> SocketConnection:
-        connection = self._connections.get(leader)
-        if connection is None or connection.is_closed:
-            connection = self._cluster.connect(leader)
-            self._connections[leader] = connection
-        return connection
 
-    def _raise_for_good(self, error: ClientError) -> None:
-        """Raise an error that cannot pass; keep any other for the message of a failure."""
-        if not error.retriable:
-            raise error
-        self._trouble = error
+def _producer_config(options: SinkOptions) -> ProducerConfig:
+    """The producer that a sink is."""
+    connection = options.connection
+    return ProducerConfig(
+        client_id=connection.client_id,
+        connect_timeout_ms=connection.connect_timeout_ms,
+        request_timeout_ms=connection.request_timeout_ms,
+        retry_backoff_ms=connection.retry_backoff_ms,
+        retry_backoff_max_ms=connection.retry_backoff_max_ms,
+        acks="all" if options.acks is Acks.ALL else 1 if options.acks is Acks.LEADER else 0,
+        batch_bytes=options.batch_bytes,
+        max_request_bytes=max(_REQUEST_BYTES, options.batch_bytes),
+        max_in_flight_requests=options.max_requests_in_flight,
+        compression=options.compression,
+    )
+
+
+def _batch_of(encoded: EncodedBatch) -> ProducerBatch:
+    """A batch that never expires: the pipeline gives up when nothing gets on."""
+    batch = ProducerBatch(encoded.partition, _NEVER, 0.0)
+    batch.encoded = encoded.records
+    batch.record_count = encoded.rows
+    batch.size_bytes = encoded.records.nbytes
+    batch.base_sequence = encoded.base_sequence
+    return batch

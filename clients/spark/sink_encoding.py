@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seglog.clients.errors import InvalidRecordError
+from seglog.clients.producer.identity import ProducerIdentity
 from seglog.clients.spark.finished_batches import Tally
-from seglog.clients.spark.sink_numbering import Numbering
 from seglog.clients.spark.sink_options import SinkColumns, SinkOptions
 from seglog.protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader
 from seglog.protocol.records.builder import finish_batch
@@ -37,6 +37,23 @@ class EncodedBatch(NamedTuple):
     partition: TopicPartition
     records: memoryview
     rows: int
+    base_sequence: int = NO_SEQUENCE
+
+
+class Destination(NamedTuple):
+    """Where the rows of a record batch go.
+
+    Attributes:
+        topic: its name.
+        partition_count: of the topic.
+        keyless_partition: for rows without key and partition.
+        now_ms: for rows without timestamp.
+    """
+
+    topic: str
+    partition_count: int
+    keyless_partition: int
+    now_ms: int
 
 
 def rows_by_topic(
@@ -78,32 +95,27 @@ def tally_of(rows: pa.RecordBatch, columns: SinkColumns) -> Tally:
 
 
 def encode_rows(
-    topic: str,
     rows: pa.RecordBatch,
     columns: SinkColumns,
     options: SinkOptions,
-    partition_count: int,
-    keyless_partition: int,
-    now_ms: int,
-    numbering: Numbering | None = None,
+    destination: Destination,
+    identity: ProducerIdentity | None = None,
 ) -> Iterator[list[EncodedBatch]]:
     """Yield waves of batches with at most one for each partition, since a request takes no more.
 
     Args:
-        topic: where to.
         rows: what to write; their order is kept in each partition.
         columns: where the columns are.
         options: of the sink.
-        partition_count: of the topic.
-        keyless_partition: for rows without key and partition.
-        now_ms: for rows without timestamp.
-        numbering: numbers the batches, which must then be sent in the order in which they come.
+        destination: where to.
+        identity: numbers the batches, which must then be sent in the order in which they come.
 
     Raises:
         InvalidRecordError: a row asks for a partition that there is not, or has a header without
             key.
     """
     source = _Columns(rows, columns)
+    topic, partition_count, keyless_partition, now_ms = destination
     try:
         order, starts = place_rows(
             rows.num_rows, source.key, source.partition, partition_count, keyless_partition
@@ -117,14 +129,16 @@ def encode_rows(
             wave, rest = [], []
             for partition, first, end in groups:
                 header, batch, reached = source.encode(order, first, end, options, now_ms)
-                if numbering is not None:
+                count = reached - first
+                if identity is not None and identity.is_idempotent:
+                    numbers = identity.take(partition, count)
                     header = header._replace(
-                        producer_id=numbering.producer_id,
-                        producer_epoch=numbering.epoch,
-                        base_sequence=numbering.take(partition, reached - first),
+                        producer_id=numbers.producer_id,
+                        producer_epoch=numbers.epoch,
+                        base_sequence=numbers.base_sequence,
                     )
-                records = finish_batch(header, batch, options.codec)
-                wave.append(EncodedBatch(partition, memoryview(records), reached - first))
+                records = memoryview(finish_batch(header, batch, options.codec))
+                wave.append(EncodedBatch(partition, records, count, header.base_sequence))
                 if reached < end:
                     rest.append((partition, reached, end))
             yield wave

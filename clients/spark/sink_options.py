@@ -13,7 +13,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from seglog.clients.config import REMEMBERED_BATCHES, Address, parse_addresses
+from seglog.clients.config import (
+    CODECS,
+    REMEMBERED_BATCHES,
+    Address,
+    CompressionOption,
+    parse_addresses,
+)
 from seglog.clients.errors import ConfigurationError
 from seglog.clients.spark.connection_options import ConnectionOptions, read_connection_options
 from seglog.clients.spark.kafka_options import take_kafka_options
@@ -24,13 +30,6 @@ from seglog.protocol.types import Acks
 
 _WITHOUT_EFFECT: Final = ("path", "checkpointLocation", "queryName", "includeHeaders")
 _ACKS: Final = {"0": Acks.NONE, "1": Acks.LEADER, "-1": Acks.ALL, "all": Acks.ALL}
-_CODECS: Final = {
-    "none": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +40,15 @@ class SinkOptions:
     connection: ConnectionOptions
     topic: str
     acks: Acks
-    codec: Codec
+    compression: CompressionOption
     batch_bytes: int
     max_requests_in_flight: int
     application_id: str
+
+    @property
+    def codec(self) -> Codec:
+        """The codec that ``compression`` names."""
+        return CODECS[self.compression]
 
 
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -66,9 +70,10 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
         connection=read_connection_options(reader),
         topic=reader.take("topic", text, ""),
         acks=_ACKS[reader.take(("acks", "kafka.acks"), choice(*_ACKS), "all")],
-        codec=_CODECS[
-            reader.take(("compression", "kafka.compression.type"), choice(*_CODECS), "none")
-        ],
+        compression=cast(
+            "CompressionOption",
+            reader.take(("compression", "kafka.compression.type"), choice(*CODECS), "none"),
+        ),
         batch_bytes=reader.take(("batchBytes", "kafka.batch.size"), whole_number(1, 2**30), 2**19),
         max_requests_in_flight=reader.take("maxRequestsInFlight", whole_number(1, 100), 4),
         application_id=reader.take("applicationId", text, ""),

@@ -23,7 +23,12 @@ from seglog.clients.spark.finished_batches import FinishedBatch, Tally, check_or
 from seglog.clients.spark.planning import LOG
 from seglog.clients.spark.produce_pipeline import ProducePipeline
 from seglog.clients.spark.sink_commits import CommitsReader, create_commits_topic, write_commit
-from seglog.clients.spark.sink_encoding import encode_rows, rows_by_topic, tally_of
+from seglog.clients.spark.sink_encoding import (
+    Destination,
+    encode_rows,
+    rows_by_topic,
+    tally_of,
+)
 from seglog.clients.spark.sink_options import SinkColumns, SinkOptions
 
 
@@ -96,7 +101,8 @@ class RowWriter:
                     if held.get(name) == topics[name]:
                         continue
                     stored += rows.num_rows
-                    self._send(name, rows, topic.partition_count, turn, now_ms, pipeline)
+                    count = topic.partition_count
+                    self._send(rows, Destination(name, count, turn % count, now_ms), pipeline)
             pipeline.finish()
         finally:
             pipeline.close()
@@ -114,25 +120,10 @@ class RowWriter:
         return last
 
     def _send(
-        self,
-        topic: str,
-        rows: pa.RecordBatch,
-        partitions: int,
-        turn: int,
-        now_ms: int,
-        pipeline: ProducePipeline,
+        self, rows: pa.RecordBatch, destination: Destination, pipeline: ProducePipeline
     ) -> None:
-        waves = encode_rows(
-            topic,
-            rows,
-            self._columns,
-            self._options,
-            partitions,
-            turn % partitions,
-            now_ms,
-            pipeline.numbering(),
-        )
-        for wave in waves:
+        identity = pipeline.identity()
+        for wave in encode_rows(rows, self._columns, self._options, destination, identity):
             pipeline.send(wave)
 
 

@@ -21,7 +21,7 @@ from seglog.clients.spark.sink_commits import (
     create_commits_topic,
     write_commit,
 )
-from seglog.clients.spark.sink_encoding import encode_rows
+from seglog.clients.spark.sink_encoding import Destination, encode_rows
 from seglog.clients.spark.sink_options import SinkColumns, find_columns, read_sink_options
 from seglog.clients.spark.writers import RowWriter
 from seglog.clients.testing import RunningBroker, running_broker
@@ -355,18 +355,18 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """C050 for the sink: what was stored is not answered, and sent again; two tasks of a worker."""
-    pause = Waiter.pause
+    pause = Waiter.pause_until
     pauses = 0
     with CuttingProxy() as proxy, running_broker(configs=advertised(proxy)) as own:
         proxy.target = int(own.address.rsplit(":", 1)[1])
         with Admin(own.address) as admin:
             admin.create_topic("t")
 
-        def pause_and_answer(patience: Waiter) -> bool:
+        def pause_and_answer(waiter: Waiter, at_s: float) -> bool:
             nonlocal pauses
             pauses += 1
             proxy.swallows_answers = False
-            return pause(patience)
+            return pause(waiter, at_s)
 
         def batches(first: int) -> Iterator[pa.RecordBatch]:
             for start in range(first, first + 1500, 100):
@@ -374,7 +374,7 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
                 values = [b"%d" % number for number in range(start, start + 100)]
                 yield pa.record_batch({"value": pa.array(values, pa.binary())})
 
-        monkeypatch.setattr(Waiter, "pause", pause_and_answer)
+        monkeypatch.setattr(Waiter, "pause_until", pause_and_answer)
         given = {"bootstrap.servers": f"127.0.0.1:{proxy.port}", "topic": "t"}
         given |= {"batchBytes": "300", "retryBackoff": "20ms", "requestTimeout": "300ms"}
         writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))
@@ -409,7 +409,7 @@ def encoded(rows: pa.RecordBatch, **options: str) -> list[tuple[int, list[Any]]]
     parsed = read_sink_options(given)
     columns = find_columns(from_arrow_schema(rows.schema), parsed)
     found = []
-    for wave in encode_rows("t", rows, columns, parsed, 3, 1, 77):
+    for wave in encode_rows(rows, columns, parsed, Destination("t", 3, 1, 77)):
         assert len({each.partition for each in wave}) == len(wave)
         for each in wave:
             batch = RecordBatch(each.records)

@@ -13,6 +13,7 @@ from seglog.clients.spark.sink_options import SinkColumns, read_sink_options
 from seglog.clients.spark.writers import RowWriter
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
+from seglog.protocol.records.batch import RecordBatch
 from support.fake_broker import HANG_UP, FakeBroker, running_fake_broker
 
 PARTITIONS = 60
@@ -48,9 +49,14 @@ EXPECTED = [[first * PARTITIONS + each for first in range(10)] for each in range
 
 def test_one_cut_connection_costs_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """P3: it cost a pause and a request for each partition."""
-    pauses: list[int] = []
-    pause = Waiter.pause
-    monkeypatch.setattr(Waiter, "pause", lambda self: pauses.append(1) or pause(self))
+    pauses: list[float] = []
+    pause = Waiter.pause_until
+
+    def count_and_pause(waiter: Waiter, at_s: float) -> bool:
+        pauses.append(at_s)
+        return pause(waiter, at_s)
+
+    monkeypatch.setattr(Waiter, "pause_until", count_and_pause)
 
     with running_fake_broker() as broker:
         broker.create("topic", PARTITIONS)
@@ -124,3 +130,75 @@ def test_topics_are_created_where_a_producer_would() -> None:
         broker.auto_create_partitions = PARTITIONS
         assert write(broker) == 10 * PARTITIONS
         assert stored(broker) == EXPECTED
+
+
+def refused(request: api.ProduceRequest, code: ErrorCode) -> api.ProduceResponse:
+    return api.ProduceResponse(
+        [
+            api.ProducePartitionResult(each.topic, each.partition, code)
+            for each in request.partitions
+        ]
+    )
+
+
+def test_without_numbers_the_order_is_kept_when_requests_fail() -> None:
+    """Several of a partition were under way: those behind a failed one were stored before it."""
+    with running_fake_broker() as broker:
+        broker.create("topic", PARTITIONS)
+
+        def script(request: Any) -> Any:
+            turn = len(broker.requests_of(api.ProduceRequest))
+            if isinstance(request, api.ProduceRequest) and turn % 3 == 1:
+                return refused(request, ErrorCode.NOT_ENOUGH_REPLICAS)
+            return None
+
+        broker.script = script
+        assert write(broker, acks="1", retryBackoff="5ms") == 10 * PARTITIONS
+        assert stored(broker) == EXPECTED
+
+
+def test_a_batch_that_the_broker_finds_too_large_is_divided() -> None:
+    """It failed the task, and with it the query, for good."""
+    with running_fake_broker() as broker:
+        (log,) = broker.create("topic")
+
+        def script(request: Any) -> Any:
+            if isinstance(request, api.ProduceRequest):
+                (item,) = request.partitions
+                assert item.records is not None
+                if RecordBatch(item.records).header.record_count > 20:
+                    return refused(request, ErrorCode.MESSAGE_TOO_LARGE)
+            return None
+
+        broker.script = script
+        values = pa.record_batch({"value": pa.array([b"%d" % n for n in range(100)], pa.binary())})
+        given = {"bootstrap.servers": broker.address, "topic": "topic"}
+        writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))
+        assert writer.write(iter([values, values]), None).rows == 200
+        assert stored(broker) == [[*range(100)] * 2]
+        assert {batch.header.record_count for batch in log.batches} <= {12, 13}
+
+
+def test_a_broker_that_has_forgotten_the_producer_gets_new_numbers() -> None:
+    """Its snapshot was lost: the batch failed with UNKNOWN_PRODUCER_ID for good."""
+    with running_fake_broker() as broker:
+        (log,) = broker.create("topic")
+        asked: list[int] = []
+
+        def script(request: Any) -> Any:
+            if not isinstance(request, api.ProduceRequest):
+                return None
+            (item,) = request.partitions
+            assert item.records is not None
+            asked.append(RecordBatch(item.records).header.producer_epoch)
+            if len(asked) == 2:
+                return refused(request, ErrorCode.UNKNOWN_PRODUCER_ID)
+            return None
+
+        broker.script = script
+        values = pa.record_batch({"value": pa.array([b"%d" % n for n in range(10)], pa.binary())})
+        given = {"bootstrap.servers": broker.address, "topic": "topic", "retryBackoff": "5ms"}
+        writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))
+        assert writer.write(iter([values] * 4), None).rows == 40
+        assert stored(broker) == [[*range(10)] * 4]
+        assert {batch.header.producer_epoch for batch in log.batches} == {0, 1}
