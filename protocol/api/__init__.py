@@ -14,10 +14,6 @@ from seglog.protocol.api.cluster import (
     DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
-    OffsetForLeaderEpochPartition,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderEpochResult,
 )
 from seglog.protocol.api.configs import (
     AlterConfigResource,
@@ -33,18 +29,10 @@ from seglog.protocol.api.configs import (
     DescribeConfigsResult,
 )
 from seglog.protocol.api.data import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsResult,
     FetchPartition,
     FetchPartitionResult,
     FetchRequest,
     FetchResponse,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsResult,
     ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
@@ -110,6 +98,20 @@ from seglog.protocol.api.housekeeping import (
     RunRetentionRequest,
     RunRetentionResponse,
     SegmentDescription,
+)
+from seglog.protocol.api.log_offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsResult,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsResult,
+    OffsetForLeaderEpochPartition,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResult,
 )
 from seglog.protocol.api.operations import OPERATIONS
 from seglog.protocol.api.producers import (

@@ -1,46 +1,9 @@
-"""What clients ask about the cluster and its leaders beyond plain metadata."""
+"""What clients ask about the cluster beyond plain metadata."""
 
 from seglog.protocol.api.topics import BrokerMetadata, TopicMetadata
 from seglog.protocol.declaration.keys import AUTHORIZED_OPERATIONS_NOT_REQUESTED
 from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode
-
-
-@shape
-class OffsetForLeaderEpochPartition:
-    """Where did ``leader_epoch`` end; ``current_leader_epoch`` is what the asker knows, or -1."""
-
-    topic: str
-    partition: int
-    leader_epoch: int
-    current_leader_epoch: int = -1
-
-
-@shape
-class OffsetForLeaderEpochRequest:
-    """Look up the ends of leader epochs; ``replica_id`` is negative for consumers."""
-
-    partitions: list[OffsetForLeaderEpochPartition]
-    replica_id: int = -1
-
-
-@shape
-class OffsetForLeaderEpochResult:
-    """The last epoch that is not newer than the asked one, and its end offset; -1 if unknown."""
-
-    topic: str
-    partition: int
-    error: ErrorCode = ErrorCode.NONE
-    leader_epoch: int = -1
-    end_offset: int = -1
-
-
-@shape
-class OffsetForLeaderEpochResponse:
-    """One result for each partition of the request."""
-
-    partitions: list[OffsetForLeaderEpochResult]
-    throttle_time_ms: int = 0
 
 
 @shape

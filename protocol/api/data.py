@@ -1,4 +1,4 @@
-"""Produce, fetch, list offsets and delete records."""
+"""Produce and fetch."""
 
 from collections.abc import Sequence
 
@@ -136,80 +136,3 @@ class FetchResponse:
     session_id: int = 0
     throttle_time_ms: int = 0
     leaders: Sequence[BrokerMetadata] = ()
-
-
-@shape
-class ListOffsetsPartition:
-    """Ask for the first offset at or after ``timestamp_ms``, or for a special one (``types``)."""
-
-    topic: str
-    partition: int
-    timestamp_ms: int
-    current_leader_epoch: int = -1
-
-
-@shape
-class ListOffsetsRequest:
-    """Look up offsets by time."""
-
-    partitions: list[ListOffsetsPartition]
-    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    replica_id: int = -1
-    timeout_ms: int = 0
-
-
-@shape
-class ListOffsetsResult:
-    """What was found; ``offset`` and ``timestamp_ms`` are -1 where no record qualifies."""
-
-    topic: str
-    partition: int
-    error: ErrorCode = ErrorCode.NONE
-    timestamp_ms: int = -1
-    offset: int = -1
-    leader_epoch: int = -1
-    error_message: str | None = None
-
-
-@shape
-class ListOffsetsResponse:
-    """One result for each partition of the request."""
-
-    partitions: list[ListOffsetsResult]
-    throttle_time_ms: int = 0
-
-
-@shape
-class DeleteRecordsPartition:
-    """Make ``offset`` the new log start; -1 means the high watermark."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-@shape
-class DeleteRecordsRequest:
-    """Delete the oldest records of some partitions."""
-
-    partitions: list[DeleteRecordsPartition]
-    timeout_ms: int = 30000
-
-
-@shape
-class DeleteRecordsResult:
-    """``low_watermark`` is the log start offset after the deletion."""
-
-    topic: str
-    partition: int
-    error: ErrorCode = ErrorCode.NONE
-    low_watermark: int = -1
-    error_message: str | None = None
-
-
-@shape
-class DeleteRecordsResponse:
-    """One result for each partition of the request."""
-
-    partitions: list[DeleteRecordsResult]
-    throttle_time_ms: int = 0

@@ -21,7 +21,6 @@ from seglog.protocol.kafka.translate import (
     group_admin,
     membership,
     metadata,
-    offsets_by_time,
     produce,
     producers,
     topics,
@@ -36,7 +35,6 @@ AnyOperation: TypeAlias = Operation[Any, Any, Any, Any] | DeclaredOperation
 ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *produce.OPERATIONS,
     *fetch.OPERATIONS,
-    *offsets_by_time.OPERATIONS,
     *metadata.OPERATIONS,
     *topics.OPERATIONS,
     *configs.OPERATIONS,

@@ -34,6 +34,8 @@ INTEGER_BOUNDS = {
 }
 TEXTS = ("", "a", "topic-1", "größer", "日本", "x" * 126, "y" * 127, "z" * 300)
 
+_MADE: set[type[Struct]] = set()
+
 
 def all_messages() -> list[type[Message]]:
     """The message classes of all modules, in the order of their names."""
@@ -64,13 +66,16 @@ def generic_of(wire: WireMessage) -> type[Message]:
         flexible=str(wire.flexible) if wire.flexible else "",
         api_key=int(wire.api_key),
     )
+    _MADE.add(made)
     return made
 
 
 @cache
 def _generic_struct(layout: Layout) -> type[Struct]:
     inner = {each.name: each for each in _generic_fields(layout)}
-    return type(Struct)(f"Generic{layout.name}", (Struct,), inner)
+    made: type[Struct] = type(Struct)(f"Generic{layout.name}", (Struct,), inner)
+    _MADE.add(made)
+    return made
 
 
 def filled(kind: type[Struct], **values: Any) -> Any:
@@ -104,7 +109,7 @@ def written_response(key: int, response: Any, version: int) -> Any:
 
 def is_generic(struct: type[Struct]) -> bool:
     """Whether it was made by ``generic_of``, so that its name is not Kafka's."""
-    return struct.__name__.startswith("Generic")
+    return struct in _MADE
 
 
 def _generic_fields(layout: Layout) -> Iterator[Field]:

@@ -8,17 +8,19 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from seglog.protocol.api import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
+    DeleteRecordsResponse,
     FetchPartition,
     FetchRequest,
     ListOffsetsPartition,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ProducePartition,
     ProduceRequest,
 )
 from seglog.protocol.declaration.layout import WireMessage
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.messages import delete_records, fetch, list_offsets, produce
+from seglog.protocol.kafka.messages import fetch, produce
 from seglog.protocol.native import FrameAssembler, NativeClient
 from seglog.protocol.records import RecordBatch, iter_batches
 from seglog.protocol.records.record import Record
@@ -314,38 +316,18 @@ class KafkaWire(_Connection):
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Found:
         """Look an offset up by time."""
-        question = list_offsets.ListOffsetsPartition(
-            partition_index=partition, timestamp=timestamp_ms
-        )
-        request = list_offsets.ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=int(isolation),
-            topics=[list_offsets.ListOffsetsTopic(name=topic, partitions=[question])],
-        )
-        answer = self.ask(request, self.LIST_OFFSETS, list_offsets.ListOffsetsResponse)
-        (result,) = answer.topics[0].partitions
-        return Found(ErrorCode(result.error_code), result.offset, result.timestamp)
+        question = ListOffsetsPartition(topic, partition, timestamp_ms)
+        request = ListOffsetsRequest([question], isolation)
+        (result,) = self.ask(request, self.LIST_OFFSETS, ListOffsetsResponse).partitions
+        return Found(result.error, result.offset, result.timestamp_ms)
 
     def delete_before(
         self, topic: str, offset: int, *, partition: int = 0
     ) -> tuple[ErrorCode, int]:
         """Delete records; the error and the new start."""
-        request = delete_records.DeleteRecordsRequest(
-            topics=[
-                delete_records.DeleteRecordsTopic(
-                    name=topic,
-                    partitions=[
-                        delete_records.DeleteRecordsPartition(
-                            partition_index=partition, offset=offset
-                        )
-                    ],
-                )
-            ],
-            timeout_ms=10_000,
-        )
-        answer = self.ask(request, self.DELETE_RECORDS, delete_records.DeleteRecordsResponse)
-        (result,) = answer.topics[0].partitions
-        return ErrorCode(result.error_code), result.low_watermark
+        request = DeleteRecordsRequest([DeleteRecordsPartition(topic, partition, offset)], 10_000)
+        (result,) = self.ask(request, self.DELETE_RECORDS, DeleteRecordsResponse).partitions
+        return result.error, result.low_watermark
 
 
 _FETCH_DEFAULTS: dict[str, Any] = {

@@ -9,7 +9,6 @@ from seglog.protocol.native.messages import (
     configs,
     data,
     groups,
-    housekeeping,
     producers,
     topics,
     transactions,
@@ -24,7 +23,6 @@ ALL_OPERATIONS: Final[tuple[Operation, ...]] = (
     *groups.OPERATIONS,
     *producers.OPERATIONS,
     *transactions.OPERATIONS,
-    *housekeeping.OPERATIONS,
     *(
         Operation(
             each.key, DeclaredMessage(each.request_class), DeclaredMessage(each.response_class)

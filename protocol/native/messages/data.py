@@ -1,4 +1,4 @@
-"""Produce, fetch, list offsets and delete records."""
+"""Produce and fetch."""
 
 from typing import Final
 
@@ -87,53 +87,7 @@ FETCH_RESPONSE: Final = Message(
     error=ERROR,
     **THROTTLE,
 )
-LIST_OFFSETS_REQUEST: Final = Message(
-    api.ListOffsetsRequest,
-    partitions=list_of(
-        Message(
-            api.ListOffsetsPartition, **PLACE, timestamp_ms=INT64, current_leader_epoch=INT32
-        ).field
-    ),
-    isolation_level=ISOLATION,
-    timeout_ms=INT32,
-)
-LIST_OFFSETS_RESPONSE: Final = Message(
-    api.ListOffsetsResponse,
-    partitions=list_of(
-        Message(
-            api.ListOffsetsResult,
-            **PLACE,
-            error=ERROR,
-            timestamp_ms=INT64,
-            offset=INT64,
-            leader_epoch=INT32,
-            error_message=NULLABLE_STRING,
-        ).field
-    ),
-    **THROTTLE,
-)
-DELETE_RECORDS_REQUEST: Final = Message(
-    api.DeleteRecordsRequest,
-    partitions=list_of(Message(api.DeleteRecordsPartition, **PLACE, offset=INT64).field),
-    timeout_ms=INT32,
-)
-DELETE_RECORDS_RESPONSE: Final = Message(
-    api.DeleteRecordsResponse,
-    partitions=list_of(
-        Message(
-            api.DeleteRecordsResult,
-            **PLACE,
-            error=ERROR,
-            low_watermark=INT64,
-            error_message=NULLABLE_STRING,
-        ).field
-    ),
-    **THROTTLE,
-)
-
 OPERATIONS: Final = (
     Operation(ApiKey.PRODUCE, PRODUCE_REQUEST, PRODUCE_RESPONSE),
     Operation(ApiKey.FETCH, FETCH_REQUEST, FETCH_RESPONSE),
-    Operation(ApiKey.LIST_OFFSETS, LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE),
-    Operation(ApiKey.DELETE_RECORDS, DELETE_RECORDS_REQUEST, DELETE_RECORDS_RESPONSE),
 )

@@ -7,6 +7,7 @@ import pytest
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
+from seglog.protocol.declaration.layout import WireMessage
 from seglog.protocol.dialect import Reply
 from seglog.protocol.errors import ErrorCode, FrameTooLargeError, ProtocolError
 from seglog.protocol.kafka import codec
@@ -17,12 +18,6 @@ from seglog.protocol.kafka.connection import (
 )
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from seglog.protocol.kafka.messages.group_membership import HeartbeatRequest, HeartbeatResponse
-from seglog.protocol.kafka.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from seglog.protocol.kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -30,7 +25,6 @@ from seglog.protocol.kafka.messages.produce import (
     TopicProduceData,
 )
 from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer
-from seglog.protocol.kafka.schema import Message
 from support.kafka_messages import generic_of
 
 EVERYTHING = Offer(operation.key for operation in ALL_OPERATIONS)
@@ -49,7 +43,7 @@ def connection(offer: Offer = EVERYTHING) -> KafkaServerConnection:
 
 
 def frame(
-    message: Message | bytes,
+    message: Any,
     version: int,
     *,
     key: int = -1,
@@ -63,8 +57,9 @@ def frame(
         assert flexible is not None
     else:
         body = codec.encode_bytes(message, version)
-        key = message.api_key if key == -1 else key
-        flexible = version in message.flexible if flexible is None else flexible
+        wire: WireMessage = message.__message__
+        key = wire.api_key if key == -1 else key
+        flexible = version in wire.flexible if flexible is None else flexible
     text = client_id.encode() if client_id is not None else b""
     size = len(text) if client_id is not None else -1
     header = struct.pack(">hhih", key, version, 77, size) + text + (tags if flexible else b"")
@@ -430,19 +425,11 @@ class TestAnswers:
     ) -> None:
         """LIST-3, LIST-4: UNSUPPORTED_VERSION for the partition."""
         server = connection()
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=0,
-            topics=[
-                ListOffsetsTopic(
-                    name="t",
-                    partitions=[
-                        ListOffsetsPartition(partition_index=index, timestamp=value)
-                        for index, value in enumerate((5, timestamp, -7))
-                    ],
-                )
-            ],
-            timeout_ms=0,
+        request = api.ListOffsetsRequest(
+            [
+                api.ListOffsetsPartition("t", index, value)
+                for index, value in enumerate((5, timestamp, -7))
+            ]
         )
         for version in range(1, 12):
             incoming = accept(server, frame(request, version))
@@ -455,8 +442,8 @@ class TestAnswers:
             ]
             parts = server.encode(incoming, api.ListOffsetsResponse(results))
             body = body_of(parts, flexible=version >= 6)
-            message, _ = codec.decode(ListOffsetsResponse, version, body)
-            codes = [each.error_code for each in message.topics[0].partitions]
+            answer, _ = codec.decode(api.ListOffsetsResponse, version, body)
+            codes = [each.error for each in answer.partitions]
             assert codes == [0] * len(served) + [35] * (3 - len(served))
 
     def test_failure_of_a_handler_is_a_closed_connection(self) -> None:

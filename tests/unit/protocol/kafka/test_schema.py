@@ -11,8 +11,8 @@ from support.kafka_messages import all_messages, is_generic
 from support.kafka_schemas import load_schema, needs_schemas, snake_case
 
 GONE_FROM_THE_SCHEMAS = {
-    "ListOffsetsPartition.max_num_offsets",
-    "ListOffsetsPartitionResponse.old_style_offsets",
+    "GenericListOffsetsPartition.max_num_offsets",
+    "GenericListOffsetsResult.old_style_offsets",
     "GenericOffsetCommitPartition.commit_timestamp",
     "DescribeConfigsResourceResult.is_default",
 }

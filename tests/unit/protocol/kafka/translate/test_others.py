@@ -3,10 +3,11 @@
 import pytest
 
 from seglog.protocol import api
+from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.messages import describe_log_dirs
-from seglog.protocol.kafka.translate import cluster, offsets_by_time, produce, producers
+from seglog.protocol.kafka.translate import cluster, produce, producers
+from support.kafka_messages import read_request, written_response
 
 
 @pytest.mark.parametrize(
@@ -48,10 +49,10 @@ def test_old_client_gets_offset_not_available(version: int, code: int) -> None:
     response = api.ListOffsetsResponse(
         [api.ListOffsetsResult("t", 0, ErrorCode.OFFSET_NOT_AVAILABLE, leader_epoch=3)]
     )
-    message = offsets_by_time.write_list_offsets(response, version)
+    message = written_response(ApiKey.LIST_OFFSETS, response, version)
     assert message.topics[0].partitions[0].error_code == code
     for each in range(1, 12):
-        codec.encode(offsets_by_time.write_list_offsets(response, each), each)
+        written_response(ApiKey.LIST_OFFSETS, response, each)
 
 
 def test_partitions_of_a_topic_are_spread_over_the_answer() -> None:
@@ -65,16 +66,16 @@ def test_partitions_of_a_topic_are_spread_over_the_answer() -> None:
             )
         ]
     )
-    (log_dir,) = cluster.write_log_dirs(response, 5).results
+    (log_dir,) = written_response(ApiKey.DESCRIBE_LOG_DIRS, response, 5).results
     assert [(each.name, len(each.partitions)) for each in log_dir.topics] == [("a", 2), ("b", 2)]
 
 
 def test_all_log_dirs_become_none() -> None:
     """Null topics."""
-    message = describe_log_dirs.DescribeLogDirsRequest(topics=None)
-    assert cluster.read_log_dirs(message, 2).partitions is None
-    message.topics = [describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=[1, 2])]
-    assert cluster.read_log_dirs(message, 2).partitions == [("t", 1), ("t", 2)]
+    assert read_request(ApiKey.DESCRIBE_LOG_DIRS, 2, topics=None).partitions is None
+    topics = [{"topic": "t", "partitions": [1, 2]}]
+    request = read_request(ApiKey.DESCRIBE_LOG_DIRS, 2, topics=topics)
+    assert request.partitions == [("t", 1), ("t", 2)]
 
 
 def test_endpoint_type_breaks_the_oldest_version() -> None:
