@@ -1,9 +1,9 @@
 """Getting a batch ready to be written: everything that can be decided without the log's state.
 
-`prepare_append` is pure and may run in a worker thread while the owner of the log goes on; what is
-left for the owner (offsets, producer state, the write itself) is in ``log.py``. The bytes are
-changed in place, in the buffer they were received in; only another codec than the producer's, or
-gaps in the inner offsets of a compressed batch, make a new buffer.
+`prepare_append` is pure and may run in a worker thread while the owner of the log goes on; the
+owner's part (offsets, producer state, the write itself) is in ``log.py``. The bytes are changed in
+place, in the buffer they were received in; only another codec than the producer's, or gaps in the
+inner offsets of a compressed batch, make a new buffer.
 """
 
 from typing import Final, NamedTuple
@@ -61,7 +61,7 @@ class PreparedAppend(NamedTuple):
 
 
 class AppendInfo(NamedTuple):
-    """What an append has done, or was found done already (``is_duplicate``).
+    """The result of an append, or of the earlier one that it repeats (``is_duplicate``).
 
     ``first_offset`` is -1 and ``record_count`` 0 for an append without a complete batch.
     ``rolled`` says that a segment was sealed, which now waits for a flush.
@@ -93,11 +93,11 @@ def prepare_append(
     """Validate the one batch of a leader append and bring it into the form that will be stored.
 
     Args:
-        records: writable; what follows the batch without being whole is left out (APP-1).
+        records: writable; an incomplete batch behind the first is left out (APP-1).
         config: of the topic.
         now_ms: wall clock, which stamps the records of LogAppendTime topics.
         origin: CLIENT or COORDINATOR; whether more is allowed than to clients.
-        inline_bytes_max: how much may be inflated where this runs, None for what the topic allows.
+        inline_bytes_max: how much may be inflated on this thread, None for the bound of the topic.
 
     Raises:
         NeedsWorkerError: the batch inflates to more, or much has to be compressed.

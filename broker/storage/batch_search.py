@@ -20,13 +20,13 @@ _Question: TypeAlias = tuple[int, int, int | None, int]
 
 
 class BatchSearch:
-    """Searches batches; what inflates to much is searched by another thread (DeferredReadError).
+    """Searches batches; another thread searches those that inflate to much (DeferredReadError).
 
-    The read that was deferred is tried again and asks the same, so answers are remembered, by what
-    they were asked of: bytes with this offset and checksum stay what they are.
+    The read that was deferred is tried again and asks the same, so answers are remembered by the
+    offset and checksum of the batch: bytes with these do not change.
 
     Attributes:
-        max_decompressed_bytes: what the records of one batch may inflate to.
+        max_decompressed_bytes: bound on the inflated records of one batch.
     """
 
     __slots__ = ("_answers", "_path", "max_decompressed_bytes")
@@ -84,7 +84,7 @@ class BatchSearch:
     def _search_apart(
         self, question: _Question, search: Callable[[], Found | int]
     ) -> Callable[[], None]:
-        """Search in another thread; what is returned puts the answer where the owner finds it."""
+        """Search in another thread; the result stores the answer where the owner finds it."""
         return partial(self._remember, question, search())
 
     def _remember(self, question: _Question, answer: Found | int) -> None:

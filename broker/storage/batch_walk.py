@@ -1,8 +1,8 @@
 """Walking the batches of a data file: by their headers only, or with every checksum checked.
 
 A walk stops without an error where fewer than 17 bytes remain or where the announced batch does not
-fit into what remains: that is how a torn write looks. Headers are read ahead some KiB at a time, so
-that a run of small batches costs one read.
+fit into the rest: a torn write looks like that. Headers are read ahead some KiB at a time, so that
+a run of small batches costs one read.
 """
 
 from collections.abc import Iterator
@@ -169,7 +169,7 @@ def _check_nothing_is_behind(
             file.path, f"no batch that ends with offset {expected_last} is at position {position}"
         )
     if end - position >= HEADER_BYTES:
-        # A reader that is told of no batch goes on in the next segment, and misses what is lost.
+        # A reader that finds no batch goes on in the next segment, and does not see the loss.
         raise CorruptLogError(file.path, position, "the file ends before its end")
 
 
@@ -178,7 +178,7 @@ def ordered_until(
 ) -> int:
     """Walk over batches that lie between two positions, and over the one behind, by their headers.
 
-    What is not covered by checksums (offsets, lengths) is compared with each other: a batch whose
+    The walk compares fields without a checksum (offsets, lengths) with each other: a batch whose
     offset is wrong does not fit to the one before or behind it.
 
     Args:
@@ -281,8 +281,8 @@ class VerifiedBatches:
     Good is: it lies wholly in the file, its checksum is right, and its offsets are at or above the
     base offset, above those before it, and below ``end_offset``. The checksum does not cover the
     base offset: where that leaves a gap, the batch behind it has to agree. After the iteration
-    ``end`` is the position behind the last good batch, and ``fault`` says what is wrong there, None
-    if it is the end of the file.
+    ``end`` is the position behind the last good batch, and ``fault`` describes the fault there,
+    None at the end of the file.
 
     Memory is bounded by one buffer, however long a batch says it is.
     """
@@ -326,7 +326,7 @@ class VerifiedBatches:
     ) -> str | None:
         size = header.size_bytes
         if size < HEADER_BYTES or header.magic != MAGIC or header.last_offset_delta < 0:
-            return "what is there is no batch"
+            return "there is no batch"
         if size > remaining:
             return f"a batch of {size} bytes is cut off after {remaining}"
         if header.crc != self._checksum(position, size):

@@ -1,4 +1,4 @@
-"""What of a data file was seen to be in order since it was opened."""
+"""The ranges of a data file that were found in order since it was opened."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ _OTHERS_MAX: Final = 63
 class CheckedRanges:
     """Which ranges of a data file were seen to hold batches in order.
 
-    What this process has appended is in order. What was there before is walked over once, when it
-    is first read. The range that grows is kept apart, so that an append costs a comparison.
+    Appends of this process are in order. Earlier data is walked over once, when it is first read.
+    The range that grows is kept apart, so that an append costs a comparison.
     """
 
     __slots__ = ("_end", "_others", "_start")
@@ -33,7 +33,7 @@ class CheckedRanges:
             if end > self._end:
                 self._end = end
             return
-        # A reader that jumps about pays for its jumps; what is forgotten is looked at again.
+        # A reader that jumps about pays for its jumps: forgotten ranges are checked again.
         apart = []
         for each in (*self._others[-_OTHERS_MAX + 1 :], (self._start, self._end)):
             if each[1] < start or end < each[0]:
@@ -49,7 +49,7 @@ class CheckedRanges:
         self._others = ()
 
     def cut(self, end: int) -> None:
-        """Forget what lies behind ``end``."""
+        """Forget the ranges behind ``end``."""
         self._others = tuple((start, min(stop, end)) for start, stop in self._others if start < end)
         if self._start >= end:
             self._start = self._end = -1

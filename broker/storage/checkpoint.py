@@ -2,10 +2,10 @@
 
 A checkpoint is UTF-8 text: a line with the version (0), a line with the number of entries, then one
 entry per line with blanks between its fields; every line ends with a newline. It is replaced
-atomically, so that a crash leaves the old or the new content. What cannot be read is reported as a
-``CorruptCheckpointError`` that names the file and the reason; the caller knows what is the safe
-side. A file that is missing, empty or ends after the version holds no entries (Kafka makes
-checkpoints empty).
+atomically, so that a crash leaves the old or the new content. An unreadable file raises a
+``CorruptCheckpointError`` that names the file and the reason; the caller knows the safe value. A
+file that is missing, empty or ends after the version holds no entries (Kafka makes checkpoints
+empty).
 """
 
 import base64
@@ -25,7 +25,7 @@ _ZERO_ID: Final = bytes(16)
 
 
 class CheckpointFile:
-    """A versioned list of lines; the field classes below say what is in them."""
+    """A versioned list of lines; the field classes below describe them."""
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self.path = path

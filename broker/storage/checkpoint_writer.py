@@ -13,17 +13,17 @@ Of very many logs the owner collects in slices, and others have their turn in be
               job = writer.job(offsets, ticket)
 
 The offsets are of different moments then. Each entry is about its own partition and nothing reads
-two of them together, so what counts is that none of them goes back behind what somebody relies on:
+two of them together, so it suffices that none of them falls below a value in use:
 
-    recovery points     what was on disk once stays there; a lower one means more to verify
+    recovery points     records on disk stay there; a lower one means more to verify
     high watermarks     only the first guess of a start, which bounds them by the log's end
     log starts          those that were acknowledged as deleted must not fall: collections that were
                         begun before one that has come to its end are worth nothing any more
     all                 a deleted topic must not come back, its offsets would be taken for those of
                         a later one of that name: ``forget`` holds for collections under way too
 
-Jobs may run in several workers at once: each writes what is newest when its turn comes. When a job
-is done the disk has what the job was made for, or something newer.
+Jobs may run in several workers at once: each writes the newest offsets when its turn comes. When a
+job is done the disk has the offsets of the job, or newer ones.
 """
 
 import threading
@@ -42,7 +42,7 @@ class CheckpointWriter:
     """The newest state of one checkpoint file, and whether the disk has it.
 
     Args:
-        reserve: of the directory, for what frees space; None if nothing that is written does.
+        reserve: of the directory, for writes that free space; None if there are none.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class CheckpointWriter:
         return self._turn.locked()
 
     def begin(self) -> int:
-        """Begin to collect offsets in slices; what is returned goes into ``job``."""
+        """Begin to collect offsets in slices; the result goes into ``job``."""
         with self._lock:
             self._begun += 1
             return self._begun
 
     def forget(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Leave partitions that are deleted out of what is written, or is being collected."""
+        """Leave deleted partitions out of the present write and collection."""
         with self._lock:
             if self._begun > self._newest_ticket:
                 self._forgotten.update(dict.fromkeys(topic_partitions, self._begun))
@@ -80,7 +80,7 @@ class CheckpointWriter:
     def job(
         self, offsets: Offsets, ticket: int | None = None, *, frees_space: bool = False
     ) -> Callable[[], None] | None:
-        """What has to be run so that the disk has ``offsets``; None if it has them.
+        """The job after which the disk has ``offsets``; None if it has them.
 
         The job raises ``StorageError``; then the old file is still there.
 
@@ -105,7 +105,7 @@ class CheckpointWriter:
         self._forgotten = {each: at for each, at in forgotten.items() if at > ticket}
 
     def assume_written(self, offsets: Offsets | None) -> None:
-        """Note what the disk has; None if that is not known, so that the next job writes."""
+        """Note the offsets on disk; None if they are unknown, so that the next job writes."""
         with self._lock:
             self._newest = {} if offsets is None else offsets
             self._written = offsets
@@ -124,7 +124,7 @@ class CheckpointWriter:
                 newest = self._newest
                 if self._written == newest:
                     return  # the one before has written it
-                # What the file holds from now on is not known before the write is done.
+                # The contents of the file are unknown until the write is done.
                 self._written = None
             write = partial(self._file.write, newest)
             if frees_space and self._reserve is not None:

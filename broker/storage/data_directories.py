@@ -33,7 +33,7 @@ class NoUsableDirectoryError(StorageError):
 
 
 def _hint(reasons: str) -> str:
-    """What helps where a directory cannot be written to, or locked; nothing for other reasons."""
+    """A hint for a directory that cannot be written to, or locked; empty for other reasons."""
     if os.strerror(errno.ENOLCK) in reasons:
         return "; this file system gives no locks: if it is NFS, its lock service must run"
     if any(os.strerror(number) in reasons for number in _NOT_WRITABLE):
@@ -113,7 +113,7 @@ class DataDirectories:
             log_dir.unlock()
 
     def identify(self, catalog_cluster_id: str | None) -> NodeIdentity:
-        """Find out, and write down where it is missing, who this node is.
+        """Find the identity of the node, and write it where it is missing.
 
         Raises:
             InconsistentIdentityError: the directories belong to different nodes or clusters.
@@ -198,5 +198,6 @@ class DataDirectories:
         for inner, path in seen.items():
             for outer, other in seen.items():
                 if inner != outer and os.path.commonpath((inner, outer)) == outer:
-                    # What is in the outer one passes for partitions, or for something foreign.
+                    # The outer one would take the folders of the inner one for partitions or
+                    # foreign folders.
                     raise ConfigError(f"log.dirs: {path} lies inside {other}", "log.dirs")

@@ -1,8 +1,8 @@
 """Files and folders that wait for their removal: the work of the task ``delete-file``.
 
 A deleted segment or partition is renamed at once and removed after ``file.delete.delay.ms``, so
-that whoever reads it can finish. The owner of the logs queues and takes what is due; the removal
-itself blocks and is done by a worker.
+that its readers can finish. The owner of the logs queues removals and takes the due ones; a worker
+does the removal itself, which blocks.
 """
 
 import heapq
@@ -41,7 +41,7 @@ class Deletion:
 
 
 class DeletionQueue:
-    """What waits for removal, soonest first; used by the owner of the logs only."""
+    """Files that wait for removal, soonest first; used by the owner of the logs only."""
 
     def __init__(self) -> None:
         self._waiting: list[Deletion] = []
@@ -87,7 +87,7 @@ class DeletionQueue:
         heapq.heapify(self._waiting)
 
     def done(self, deletion: Deletion, error: StorageError | None = None) -> None:
-        """Note the outcome of a removal; what failed is left to the next start.
+        """Note the outcome of a removal; the next start repeats a failed one.
 
         Not where it only lacked a descriptor, or room: that passes, and the next start may be far.
         """
@@ -101,7 +101,7 @@ class DeletionQueue:
             logger.warning("event=deletion-failed file=%s error=%s", deletion.what, error)
 
     def forget(self, log_dir: LogDir) -> None:
-        """Drop what waits in a directory that has failed."""
+        """Drop the removals of a directory that has failed."""
         self._waiting = [each for each in self._waiting if each.log_dir is not log_dir]
         heapq.heapify(self._waiting)
         log_dir.bytes_pending_deletion = 0

@@ -1,9 +1,9 @@
-"""The lock on a data directory: one process at a time, whatever a crash leaves behind.
+"""The lock on a data directory: one process at a time, also after a crash.
 
-What counts are locks of the kernel, which end with the process that holds them: one on the
-directory (flock), which outlives a ``.lock`` that somebody removes, and one on ``.lock`` of the
-kind that Apache Kafka takes there (fcntl), so that no broker of Kafka's runs on it either. The
-content of ``.lock``, process id and host name, only tells a second one who was first.
+The locks are those of the kernel, which end with the process that holds them: one on the directory
+(flock), which outlives a removed ``.lock``, and one on ``.lock`` of the kind that Apache Kafka
+takes there (fcntl), so that no broker of Kafka runs on it either. The content of ``.lock``, process
+id and host name, only tells a second process the holder.
 """
 
 import errno
@@ -32,8 +32,8 @@ _WHOLE_FILE: Final = struct.pack(_LOCK_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0,
 class DirectoryLock:
     """The lock of one data directory, held from ``acquire`` to ``release``.
 
-    It does not go through ``FileSystem``: it guards what others do to the files and is no data
-    itself.
+    It does not go through ``FileSystem``: it guards the files against other processes and is no
+    data itself.
     """
 
     def __init__(self, directory: str) -> None:
@@ -89,7 +89,7 @@ class DirectoryLock:
         return descriptor
 
     def check_same_directory(self) -> None:
-        """Make sure that what was locked is still what the path leads to.
+        """Make sure that the path still leads to the locked directory.
 
         Device and inode tell: under a disk that was unmounted there is the bare mount point. The
         open descriptor keeps the inode in use, so that no other folder gets its number.
@@ -127,7 +127,7 @@ class DirectoryLock:
 
 
 def holder_of(directory: str) -> str | None:
-    """Who runs on a data directory now, empty if the file does not say; None if nobody does.
+    """The process that uses a data directory: "" if the file does not tell, None if there is none.
 
     The file's lock is only asked about. Where the file, or the system, does not know such locks,
     that of the directory is tried, shared, and let go at once. No file is changed.
@@ -164,7 +164,7 @@ def _is_directory_locked(directory: str) -> bool:
 
 
 def _read_holder(path: str) -> str:
-    """Who has written itself into the file; empty if it does not say, or is not there."""
+    """The process named in the file; empty if there is no name or no file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

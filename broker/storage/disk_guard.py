@@ -1,7 +1,7 @@
 """The disk guard: keeping a data directory below a limit, or free space above a mark.
 
-The oldest deletable segments go first, over all topics of the directory. What cannot be freed that
-way makes the directory refuse appends, with a reason; reads and deletions go on, and appends are
+The oldest deletable segments go first, over all topics of the directory. If that does not free
+enough, the directory refuses appends, with a reason; reads and deletions go on, and appends are
 accepted again as soon as there is room.
 """
 
@@ -48,7 +48,7 @@ def excess_of(usage: DirectoryUsage, config: BrokerConfig) -> Excess | None:
 
 
 def free_bytes_of(path: str) -> int:
-    """What an ordinary user may still write on the file system of a directory.
+    """Bytes that an ordinary user may still write on the file system of a directory.
 
     Raises:
         FileError: the disk refused.

@@ -1,10 +1,10 @@
-"""A little space kept back in each data directory, for what frees space on a full disk.
+"""A little space kept back in each data directory, for writes that free space on a full disk.
 
 Deleting a topic, shortening its retention and deleting records begin with writing a small file.
 The reserve is a file of zeros that is given up when such a write finds no space, and made anew as
 soon as it is done: the file that was replaced has left about as much room as the new one took.
-Nothing else may use it, or a disk that is full would stay so. While it is given up nobody eats it,
-since records are refused meanwhile (``LogDir.refusal``).
+Nothing else may use it, or a disk that is full would stay so. While it is given up no append takes
+it, since records are refused meanwhile (``LogDir.refusal``).
 """
 
 import logging
@@ -57,7 +57,8 @@ class DiskReserve:
     def write_to_free_space(self, write: Callable[[], None]) -> None:
         """Call ``write``, a second time without the reserve if it finds the disk full; blocks.
 
-        Only for what leads to more space: the deletion of a topic or of records, a shorter
+        Only for operations that lead to more space: the deletion of a topic or of records, a
+            shorter
         retention, and the opening of a log, which could not be deleted from otherwise.
 
         Raises:

@@ -1,11 +1,11 @@
-"""What can go wrong with files and logs.
+"""The errors of files and logs.
 
 Every error carries the wire code that a client is answered with and the values that explain it.
 
     StorageError                    KAFKA_STORAGE_ERROR unless said otherwise
     +-- FileError                   the operating system refused an operation; takes the dir offline
     |   +-- MissingFileError        a file or directory that should exist does not
-    |   +-- AccessDeniedError       it is not ours to read or write, or may not be changed
+    |   +-- AccessDeniedError       no permission to read, write or change it
     |   +-- ReadOnlyError           the whole file system takes no changes (any more)
     |   +-- OddFileError            it is no ordinary file: a link to itself, a folder, a device
     |   +-- ClosedFileError         its owner has let go of it; says nothing about the disk
@@ -71,7 +71,7 @@ class MissingFileError(FileError):
 
 
 class AccessDeniedError(FileError):
-    """A file or directory belongs to somebody else, or must not be changed (an immutable file)."""
+    """A file or directory belongs to another user, or must not be changed (an immutable file)."""
 
 
 class ReadOnlyError(FileError):
@@ -227,8 +227,8 @@ class DeferredReadError(StorageError):
     """A read needs something that takes too long for the thread that owns the log.
 
     Attributes:
-        work: to be called in another thread; it changes nothing that the owner sees, and returns
-            what the owner calls to take the result over. The read is then tried again.
+        work: to be called in another thread; it changes nothing that the owner sees, and returns a
+            function with which the owner takes the result over. The read is then tried again.
     """
 
     def __init__(self, path: str, reason: str, work: Callable[[], Callable[[], None]]) -> None:
@@ -288,7 +288,7 @@ class InvalidDirectoryNameError(StorageError):
 
 
 def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
-    """The storage error that stands for what the operating system said."""
+    """The storage error for an error of the operating system."""
     reason = error.strerror or str(error)
     if error.errno in _NO_SPACE:
         return DiskFullError(operation, path, reason)
@@ -310,7 +310,7 @@ def error_from_os(operation: str, path: str, error: OSError) -> StorageError:
 
 
 def sync_error(path: str, error: OSError) -> FileError:
-    """The error for a sync that failed, for whatever reason: what is on disk is unknown.
+    """The error for a sync that failed for any reason: the data on disk is unknown.
 
     The kernel may have dropped the pages, so that trying again would succeed without a write.
     """

@@ -1,12 +1,11 @@
 """A bound on open descriptors: opened on demand, closed when others need room.
 
 A ``Handle`` is one open descriptor. It is closed once, when it is retired (evicted, or its file was
-closed) and nobody has pinned it. The two may happen in different threads; each handle has a lock
+closed) and is not pinned. The two may happen in different threads; each handle has a lock
 that decides which comes first, and so has the pool's list of handles. No system call is made under
-either. The locks are reentrant because a slice that nobody released gives its pin back when the
-garbage collector finds it, in any thread and in the middle of any line. Where every append and
-fetch passes they are taken by name, with nothing between that can raise: half the price of a
-``with``.
+either. The locks are reentrant because an unreleased slice gives its pin back when the garbage
+collector finds it, in any thread and in the middle of any line. Where every append and fetch passes
+they are taken by name, with nothing between that can raise: half the price of a ``with``.
 """
 
 import resource
@@ -165,7 +164,7 @@ class Pooled(Generic[T]):
 
     Args:
         open_value: opens it; raises ``OSError``.
-        close: closes what was opened.
+        close: closes an opened descriptor.
     """
 
     __slots__ = ("_close", "_is_closed", "_open_value", "_pool")
@@ -184,8 +183,8 @@ class Pooled(Generic[T]):
         if handle is None:
             handle = self._pool.open(self, self._open_value, self._close)
             if self._is_closed:
-                # The owner closed it while this thread was opening it: nobody would close this one,
-                # and a file that was removed would keep its blocks.
+                # The owner closed it while this thread was opening it: nothing would close this
+                # one, and a file that was removed would keep its blocks.
                 self._pool.forget(self)
         return handle
 
@@ -194,7 +193,7 @@ class Pooled(Generic[T]):
         self._pool.forget(self)
 
     def close(self) -> None:
-        """The same for good: what is opened from now on is closed with its ``unpin``."""
+        """The same for good: a descriptor opened from now on is closed with its ``unpin``."""
         self._is_closed = True
         self._pool.forget(self)
 

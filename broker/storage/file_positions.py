@@ -1,10 +1,10 @@
 """How far a file was written, and how far it is known to be on disk.
 
-One thread appends to a file, another one syncs it, and a third may close it. What they have to know
-of each other is here, under one lock:
+One thread appends to a file, another one syncs it, and a third may close it. Their shared state is
+here, under one lock:
 
     appender:  writes up to 300           advance(300)
-    syncer:    begin_sync()  -> 300       what was written before the sync begins
+    syncer:    begin_sync()  -> 300       the bytes written before the sync begins
     appender:  writes up to 400           advance(400)
     syncer:    fsync ... end_sync(300)    the 100 bytes behind it may or may not be on disk
 
@@ -42,9 +42,9 @@ class FilePositions:
     """Written up to, synced up to, and whether a sync failed; every method from any thread.
 
     Args:
-        end: the length of what is in the file, in bytes.
-        is_new: the file was made just now, and is empty. Of a file that was there before nobody
-            knows what is on disk, its name included, unless ``assume_synced`` says it.
+        end: the length of the contents of the file, in bytes.
+        is_new: the file was made just now, and is empty. Of an older file it is unknown which bytes
+            are on disk, and whether its name is, unless ``assume_synced`` says it.
 
     Attributes:
         end: where the file ends, in bytes; changed by ``advance`` and ``change`` only.
@@ -106,7 +106,7 @@ class FilePositions:
     # ---- writing
 
     def check(self) -> None:
-        """Make sure that the file may be written; raises what made it unusable."""
+        """Make sure that the file may be written; raises the error that made it unusable."""
         if self._failure is not None:
             raise self._failure
 
@@ -124,7 +124,7 @@ class FilePositions:
             self.end = end
 
     def fail(self, failure: StorageError) -> StorageError:
-        """Note that nobody knows what is in the file or on disk; the first reason stays."""
+        """Note that the contents of the file or the disk are unknown; the first reason stays."""
         with self._lock:
             if self._failure is None:
                 self._failure = failure
@@ -145,10 +145,10 @@ class FilePositions:
 
         Args:
             path: of the file, for messages.
-            target: what has to be on disk; by default what is written by now.
+            target: end of the bytes that have to be on disk; by default the written end.
 
         Returns:
-            What the sync will cover.
+            The end of the bytes that the sync will cover.
 
         Raises:
             FileError: an earlier sync has failed, or has not ended.
@@ -186,7 +186,7 @@ def sync_positions(
     """Sync the file that ``positions`` are of, unless everything up to ``target`` is on disk.
 
     Raises:
-        FileError: what is on disk is unknown, now and for ever; or another sync has not ended.
+        FileError: the data on disk is unknown, now and for ever; or another sync has not ended.
     """
     covered = positions.begin_sync(path, target)
     if covered is None:

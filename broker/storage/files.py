@@ -2,8 +2,8 @@
 
 Everything that changes a file or directory goes through a ``FileSystem``; ``OsFileSystem`` is the
 real one. It turns ``OSError`` into this package's errors and keeps the number of open descriptors
-below a limit (see ``file_pool``). Tests hand it other ``SystemCalls``, which record what was
-written or make the n-th call fail.
+below a limit (see ``file_pool``). Tests hand it other ``SystemCalls``, which record writes or make
+the n-th call fail.
 """
 
 import errno
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 65536
 _NO_DIRECTORY_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
-"""What file systems without a sync of directories say (SMB, some of FUSE); no failed sync does."""
+"""Errors of file systems without a sync of directories (SMB, some of FUSE), not of failed syncs."""
 
 
 class FileStamp(NamedTuple):
@@ -50,14 +50,14 @@ class FileStamp(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """What the storage layer asks of the disk; every method raises ``StorageError`` subclasses.
+    """The disk for the storage layer; every method raises ``StorageError`` subclasses.
 
     Changes of names (create, rename, unlink) are durable only after ``sync_directory``.
     """
 
     @property
     def max_open_files(self) -> int:
-        """How many data and index files stay open when nobody uses them."""
+        """How many unused data and index files stay open."""
         ...
 
     def open_log(
@@ -150,8 +150,8 @@ class OsFileSystem:
 
     Args:
         calls: the system calls to use.
-        max_open_files: how many data and index files stay open when nobody uses them; by
-            default a quarter of the descriptors that the process may open.
+        max_open_files: how many unused data and index files stay open; by default a quarter of the
+            descriptors that the process may open.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class OsFileSystem:
         self.sync_directory(path.rpartition("/")[0] or ".")
 
     def _discard(self, path: str) -> None:
-        """Removes what a failed operation left; the failure itself is what gets reported."""
+        """Removes the leftovers of a failed operation; the caller reports the failure itself."""
         try:
             self._calls.unlink(path)
         except OSError:

@@ -24,7 +24,7 @@ class _State(Enum):
 
 
 class FlushTicket:
-    """What has to be on disk, and whether it is.
+    """The files that have to be on disk, and whether they are.
 
     Attributes:
         up_to: everything below this offset is on disk once the ticket ``is_done``.
@@ -104,7 +104,7 @@ class FlushTicket:
 
     @property
     def sync_failure(self) -> BaseException | None:
-        """What made it unknown which bytes are on disk; None if nothing did."""
+        """The error after which the data on disk is unknown; None if there is none."""
         with self._lock:
             return self._failure
 
@@ -123,7 +123,7 @@ class FlushTicket:
         Does nothing if the ticket was given up meanwhile.
 
         Raises:
-            FileError: what is on disk is unknown.
+            FileError: the data on disk is unknown.
             DiskFullError: there is no room, or no descriptor, for a side file; the records are on
                 disk, but the recovery point stays, and another flush may move it.
         """

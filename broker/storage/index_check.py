@@ -62,5 +62,5 @@ def _check_time_index(log: LogFile, offset_index: OffsetIndex, time_index: TimeI
 
 
 def untrue_entry(entry: TimestampOffset) -> str:
-    """What is wrong with an entry of a time index that fits to no batch."""
+    """The fault in an entry of a time index that fits to no batch."""
     return f"no batch at offset {entry.offset} has the timestamp {entry.timestamp_ms} of its entry"

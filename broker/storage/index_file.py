@@ -1,9 +1,9 @@
 """A small file of fixed-size entries; the indexes stand on it.
 
 It is read with ``pread``, never through a map. A page of a map that cannot be read (a bad sector, a
-file that was cut behind our back) does not fail, it ends the process with SIGBUS, and a page that
-has to come from the disk holds up every thread that waits for the interpreter. A read says what is
-wrong, and costs a microsecond.
+file that another program cut) does not fail, it ends the process with SIGBUS, and a page that has
+to come from the disk holds up every thread that waits for the interpreter. A read reports the
+error, and costs a microsecond.
 
 While its segment is active the file is sparse and longer than its content. Every write also fills
 the slot behind it with zeros. So the block of the next slot exists, and the closing entry of a time
@@ -28,8 +28,8 @@ class IndexFile(Owned):
     Nothing is opened before the first use. ``entry_bytes`` is the size of a slot.
 
     Attributes:
-        positions: how far entries were written, and how far they are on disk. What the file is
-            longer than its entries need not be.
+        positions: how far entries were written, and how far they are on disk. The rest of the file
+            behind its entries need not be.
     """
 
     __slots__ = ("_calls", "_descriptor", "_is_closed", "_size", "entry_bytes", "path", "positions")
@@ -77,7 +77,7 @@ class IndexFile(Owned):
         return True
 
     def acquire(self) -> Handle[int]:
-        """The descriptor (``value``), kept open until ``unpin``, whatever happens to the file.
+        """The descriptor (``value``), kept open until ``unpin``, even if the file is closed.
 
         Raises:
             ClosedFileError: this object was closed.
@@ -117,7 +117,7 @@ class IndexFile(Owned):
         """Writes ``data``, which lies inside the file, and clears the slot behind it.
 
         Raises:
-            DiskFullError: there is no space; what is at ``position`` does not count.
+            DiskFullError: there is no space; the bytes at ``position`` do not count.
             FileError: the file cannot be written.
         """
         self.positions.check()

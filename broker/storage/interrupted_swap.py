@@ -1,6 +1,7 @@
 """Tidying a log's folder before it is opened: deleted files, and swaps that a crash has cut short.
 
-The rules are in docs/storage-format.md, section 12; ``log_swap`` says what leaves which traces.
+The rules are in docs/storage-format.md, section 12; ``log_swap`` explains which step leaves which
+traces.
 """
 
 import logging
@@ -34,7 +35,7 @@ _STATES_IN_SWAP: Final = (CLEANED_SUFFIX, SWAP_SUFFIX)
 def tidy_folder(
     file_system: FileSystem, directory: str, config: LogConfig, now_ms: int
 ) -> list[str]:
-    """Finish what deletions and swaps have left half done; returns the names that are left.
+    """Finish half-done deletions and swaps; returns the remaining names.
 
     Raises:
         FileError: the folder cannot be read or changed.
@@ -53,7 +54,7 @@ def tidy_folder(
 
 
 def _remove_file(file_system: FileSystem, path: str) -> None:
-    """Remove a file; a folder of such a name is somebody else's, and stays."""
+    """Remove a file; a folder of such a name is foreign, and stays."""
     try:
         file_system.unlink(path, missing_ok=True)
     except CorruptFileError:
@@ -111,12 +112,12 @@ class _InterruptedSwap:
                 logger.info("event=unfinished-swap-dropped path=%s", self._path(file))
                 self.file_system.unlink(self._path(file))
             if going:
-                # Were the .cleaned ones gone first, what is called .swap would pass for complete.
+                # If the .cleaned files went first, the .swap files would count as complete.
                 self.file_system.sync_directory(self.directory)
         return kept
 
     def _end_of(self, base_offset: int, suffix: str) -> _End:
-        """The offset behind the last good batch of a segment, and what is wrong there."""
+        """The offset behind the last good batch of a segment, and the fault there."""
         segment = LogSegment.open(
             self.file_system, self.directory, base_offset, self.config, self.now_ms, suffix=suffix
         )
@@ -213,7 +214,7 @@ class _InterruptedSwap:
                 )
             for file in files:
                 is_segment_file = file.suffix in SEGMENT_SUFFIXES and not file.state
-                # What has the base offset of an end mark is no part of the range, and goes as well.
+                # A segment at the base offset of an end mark is no part of the range, and goes too.
                 is_covered = start <= file.base_offset < end or file.base_offset in bases
                 if is_segment_file and is_covered:
                     logger.info("event=replaced-file-deleted path=%s", self._path(file))
@@ -237,7 +238,7 @@ class _InterruptedSwap:
 def _fault_of(bases: Sequence[int], ends: Sequence[_End]) -> str | None:
     """Why ``.swap`` files cannot be relied on.
 
-    Of files that are all empty nobody can tell whether nothing was to stay, or they lost it.
+    If all files are empty, they may be complete or may have lost their records.
     """
     for end in ends:
         if end.fault is not None:

@@ -75,7 +75,7 @@ class SegmentFileName(NamedTuple):
 
 
 def parse_segment_file_name(name: str) -> SegmentFileName | None:
-    """Takes the name of a segment file or snapshot apart; None if it is neither.
+    """Takes the name of a segment file or snapshot apart; None for any other file.
 
     >>> parse_segment_file_name("00000000000000000042.index.swap")
     SegmentFileName(base_offset=42, suffix='.index', state='.swap')
@@ -100,7 +100,7 @@ def parse_segment_file_name(name: str) -> SegmentFileName | None:
 
 
 class DirectoryState(Enum):
-    """What a partition's folder is there for; the value is the end of its name."""
+    """The purpose of a partition's folder; the value is the end of its name."""
 
     LIVE = ""
     DELETED = "-delete"
@@ -130,7 +130,7 @@ def marked_directory_name(
 
     Args:
         unique: 32 hexadecimal digits of a random UUID, so that the name is free again at once.
-        length_max: what the file system takes.
+        length_max: longest name of the file system.
 
     The topic is shortened where the name would exceed ``length_max`` (MGR-4), except for
     ``-future`` folders, which become live ones again.
@@ -202,7 +202,7 @@ def check_topic_name(topic: str) -> None:
 
 
 def collision_key(topic: str) -> str:
-    """What must be unique among topics: metric names do not tell ``.`` from ``_``."""
+    """The form of a name that must be unique: metric names do not tell ``.`` from ``_``."""
     return topic.replace(".", "_")
 
 

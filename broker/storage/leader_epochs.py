@@ -2,7 +2,7 @@
 
 A list of (epoch, start offset) pairs, ascending in both, kept in the partition's folder as
 ``leader-epoch-checkpoint``. A follower that comes back asks for the end of its last epoch and cuts
-off what no leader ever acknowledged; consumers use it to notice truncation.
+off records that no leader acknowledged; consumers use it to notice truncation.
 """
 
 import threading
@@ -20,8 +20,8 @@ UNDEFINED_EPOCH_END: Final = EpochEntry(NO_LEADER_EPOCH, NO_OFFSET)
 class _EpochFile:
     """The file of one log's epochs; written by any thread, one at a time.
 
-    States are numbered, so that a flush that was begun before a truncation does not bring back what
-    was cut, and two writers never share the temporary file.
+    States are numbered, so that a flush that was begun before a truncation does not bring back cut
+    entries, and two writers never share the temporary file.
     """
 
     def __init__(self, file: LeaderEpochCheckpointFile) -> None:
@@ -67,7 +67,7 @@ class LeaderEpochCache(Owned):
     """The epochs of one log.
 
     The file is older than the cache until it is written. Where that only lacks the newest epochs,
-    or still has what was cut from the log, it is safe: the loader cuts the list to the log.
+    or still has entries of cut records, it is safe: the loader cuts the list to the log.
     """
 
     def __init__(self, file: LeaderEpochCheckpointFile, entries: Iterable[EpochEntry] = ()) -> None:
@@ -152,7 +152,7 @@ class LeaderEpochCache(Owned):
 
     @owner_only
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drops what is below ``start_offset``; the epoch that covers it starts there then."""
+        """Drops the entries below ``start_offset``; the epoch that covers it starts there then."""
         covering = bisect_right(self._entries, start_offset, key=_start_of) - 1
         if covering < 0:
             return False
@@ -171,7 +171,7 @@ class LeaderEpochCache(Owned):
             self._number += 1
 
     def begin_write(self) -> EpochWrite:
-        """What has to be written for the disk to have the epochs as they are now."""
+        """The write after which the disk has the present epochs."""
         return EpochWrite(self._file, self._number, self.entries)
 
     def moved(self, path: str) -> None:

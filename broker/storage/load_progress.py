@@ -1,7 +1,7 @@
 """How far the loading of logs is: after a crash it verifies them, which may take minutes.
 
-The threads that load count here, anybody may read meanwhile, from any thread. When to tell of it is
-up to the reader; nothing here knows a clock.
+The loading threads count here, and any thread may read meanwhile. The reader decides when to
+report; nothing here knows a clock.
 """
 
 import threading

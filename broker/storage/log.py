@@ -1,8 +1,8 @@
 """The log of one partition: the single owner of its segments, offsets and producer state.
 
-Synchronous and without locks: every method runs on the thread that owns the log, but for what is
-handed out for other threads (`FlushTicket.run`, file slices, sealed segments). What changes is
-decided first and written second, so that a refused append leaves nothing on disk or in memory.
+Synchronous and without locks: every method runs on the thread that owns the log, except for objects
+handed out to other threads (`FlushTicket.run`, file slices, sealed segments). The log decides first
+and writes second, so that a refused append leaves nothing on disk or in memory.
 
 The parts: ``append`` prepares a batch, ``log_writer`` writes it, ``log_reader`` reads,
 ``timestamp_lookup`` finds by time, ``log_flush`` syncs, ``log_swap`` exchanges segments,
@@ -247,7 +247,7 @@ class Log:
         return self.offsets.log_start
 
     def log_start_for(self, offset: int) -> int:
-        """The log start that ``delete_records_before`` would give; raises what that does."""
+        """The log start that ``delete_records_before`` would give; raises the same errors."""
         offsets = self.offsets
         target = offsets.high_watermark if offset == -1 else offset
         if target < 0 or target > offsets.high_watermark:
@@ -288,7 +288,7 @@ class Log:
         return on_disk is not None and log_start > on_disk
 
     def deletable_segments(self, now_ms: int) -> list[tuple[LogSegment, DeletionReason]]:
-        """What retention would delete now, oldest first; changes nothing."""
+        """The segments that retention would delete now, oldest first; changes nothing."""
         offsets = self.offsets
         bounds = RetentionBounds(offsets.log_start, offsets.high_watermark, offsets.log_end)
         found = deletable_segments(tuple(self.segments), self.config, bounds, now_ms)
@@ -347,8 +347,8 @@ class Log:
             doomed: the oldest segments; see `pass_over_segments`.
 
         Returns:
-            Those that are gone, of which somebody has to call ``delete_files`` later; not all of
-            them where a full disk leaves no room for a name.
+            The removed segments; the caller has to call their ``delete_files`` later. Not all of
+            them if a full disk leaves no room for a name.
         """
         doomed = self.pass_over_segments(doomed, now_ms)
         removed: list[LogSegment] = []
@@ -375,8 +375,8 @@ class Log:
     def truncations(self) -> int:
         """How often its end was cut since it was opened (T10).
 
-        What works on sealed segments in another thread compares it, since a segment that was cut
-        may have grown again.
+        Work on sealed segments in another thread compares it, since a segment that was cut may have
+        grown again.
         """
         return self._truncator.count
 
@@ -391,7 +391,7 @@ class Log:
         return self._truncator.begin_restart(self.directory, self.config, offset, now_ms, log_start)
 
     def finish_truncation(self, truncation: Truncation) -> None:
-        """Go on with what a truncation that was run has left."""
+        """Go on with the rest that a finished truncation has left."""
         self._truncator.finish(truncation)
 
     # ---- compaction
@@ -414,7 +414,7 @@ class Log:
         return self._flusher.is_due(now_ms, self.config.flush_ms)
 
     def begin_flush(self, upto: int | None = None) -> FlushTicket:
-        """Collect what has to be synced for everything below ``upto`` (None: all) to be on disk.
+        """Collect the files to sync so that everything below ``upto`` (None: all) is on disk.
 
         A part of it where that is a lot: the ticket says how far it goes (``continues_to``).
 

@@ -1,7 +1,7 @@
 """LogDir: one data directory, which is locked, identified, checkpointed and lost as a whole.
 
-Its small files are read tolerantly: what is damaged is replaced by the safe side (a longer
-recovery, the identity of the other directories), with a line in the log that names file and action.
+Its small files are read tolerantly: a safe value replaces a damaged one (a longer recovery, the
+identity of the other directories), with a line in the log that names file and action.
 """
 
 import json
@@ -52,7 +52,7 @@ _MARKER: Final = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", 
 class LogDirJob(NamedTuple):
     """Something for a worker to do in a data directory; it raises ``StorageError``.
 
-    Whoever runs it reports an error (``StorageFailures.report``).
+    The thread that runs it reports an error (``StorageFailures.report``).
     """
 
     log_dir: "LogDir"
@@ -68,13 +68,14 @@ class LogDir:
         closed_logs: what its logs were then, until they are loaded.
         refuses_writes: why appends are refused for now, although the directory works (disk guard);
             None while they are accepted.
-        is_full: whether a write found no room, and nobody has found any since.
+        is_full: whether a write found no room, and no write has found any since.
         read_only_reason: why nothing is written any more, while reading goes on; None before that.
         offline_reason: why the directory is not used any more; None while it is.
-        reserve: space kept back for what frees space.
-        starts_when_lost: log start offsets of logs in it for when they are not served: what its
-            checkpoint said at the start, and what those had that went offline since. A checkpoint
-            without them would bring deleted records back once the logs can be opened again.
+        reserve: space kept back for writes that free space.
+        starts_when_lost: log start offsets of logs in it for the time when they are not served:
+            those of its checkpoint at the start, and those of logs that went offline since. A
+            checkpoint without them would bring deleted records back once the logs can be opened
+            again.
         bytes_pending_deletion: bytes of files that are renamed but not removed yet.
         leader_epoch_floor: the least leader epoch in which its logs are led. It rises with each
             start that was not clean, so that clients can tell records that were lost from others
@@ -123,7 +124,7 @@ class LogDir:
         """Why records are refused, if they are, although the directory is read."""
         if self.reserve.is_open:
             return (
-                f"data directory {self.path} is full, and what is left is for deletions: delete "
+                f"data directory {self.path} is full, and its rest is for deletions: delete "
                 "topics or records, or shorten retention"
             )
         return self.read_only_reason or self.refuses_writes
@@ -154,8 +155,8 @@ class LogDir:
     def loses_only_a_log(self, error: StorageError) -> bool:
         """Whether an error in the files of one log tells of something that was done by hand.
 
-        A file that was removed, or that belongs to somebody else, as after a restore by another
-        user, says nothing about the disk, unless the whole directory is gone.
+        A file that was removed, or that belongs to another user, as after a restore, says nothing
+        about the disk, unless the whole directory is gone.
         """
         by_hand = MissingFileError | AccessDeniedError | OddFileError
         return isinstance(error, by_hand) and self.is_there()
@@ -163,8 +164,8 @@ class LogDir:
     def check_same(self) -> None:
         """Make sure that no other directory is in the place of this one, before files are made.
 
-        What is appended to open files notices by itself; a file that is replaced would be made in
-        the bare mount point of a disk that was unmounted.
+        Appends to open files fail by themselves; a replaced file would be made in the bare mount
+        point of an unmounted disk.
 
         Raises:
             MissingFileError: the directory was removed or its disk unmounted.
@@ -173,7 +174,7 @@ class LogDir:
         self._lock.check_same_directory()
 
     def run_inside(self, write: Callable[[], None]) -> None:
-        """Write files that are made anew, after ``check_same``; raises whatever that or it does."""
+        """Write files that are made anew, after ``check_same``; raises the errors of both."""
         self.check_same()
         write()
 
@@ -192,13 +193,13 @@ class LogDir:
         self._lock.release()
 
     def set_offline(self, error: Exception) -> None:
-        """Use the directory no more; it stays locked, so that nobody else does either."""
+        """Use the directory no more; it stays locked, so that no other process uses it."""
         if self.offline_reason is None:
             self.offline_reason = str(error)
             logger.error("event=log-dir-offline directory=%s reason=%r", self.path, str(error))
 
     def set_read_only(self, error: Exception) -> None:
-        """Write to the directory no more, until a restart; what is in it stays readable."""
+        """Write to the directory no more, until a restart; its files stay readable."""
         if self.read_only_reason is None:
             self.read_only_reason = (
                 f"data directory {self.path} cannot be written to: {error}; let user id "
@@ -272,7 +273,7 @@ class LogDir:
             self._report_damage(CorruptFileError(path, "it holds no number"), "epochs-of-the-logs")
 
     def raise_leader_epoch_floor(self, highest_known: int) -> None:
-        """Lead in an epoch from now on in which nobody has written; on disk when it returns.
+        """Lead in an unused epoch from now on; it is on disk when this returns.
 
         Args:
             highest_known: the highest epoch that a log of the directory has.
@@ -326,7 +327,7 @@ class LogDir:
     def read_cleaned(self) -> Offsets:
         """How far logs were compacted, also those that are not any more; none if that is damaged.
 
-        The cleaner, who writes it, reports damage.
+        The cleaner, which writes it, reports damage.
         """
         file = OffsetCheckpointFile(self._file_system, self._file(CLEANER_OFFSET_CHECKPOINT))
         try:
@@ -338,7 +339,7 @@ class LogDir:
     def _read(self, name: str, writer: CheckpointWriter, action: str) -> Offsets:
         file = OffsetCheckpointFile(self._file_system, self._file(name))
         try:
-            # Kafka makes these files empty, but nobody writes one so: it may have been lost.
+            # Kafka creates these files empty, but never writes them so: its entries may be lost.
             offsets = file.read(empty_ok=False)
         except CorruptFileError as error:
             self._report_damage(error, action)
@@ -370,7 +371,7 @@ class LogDir:
 
 
 def remove_directory_tree(file_system: FileSystem, path: str) -> None:
-    """Remove the folder of a partition with its files; what is gone already does not matter.
+    """Remove the folder of a partition with its files; missing files do not matter.
 
     Raises:
         FileError: something could not be removed.
@@ -386,7 +387,7 @@ def remove_directory_tree(file_system: FileSystem, path: str) -> None:
             # A folder inside, which no broker makes.
             remove_directory_tree(file_system, f"{path}/{name}")
     if os.path.islink(path):
-        # Somebody has moved the folder to another disk and left a link.
+        # An operator has moved the folder to another disk and left a link.
         file_system.remove_directory(os.path.realpath(path))
         file_system.unlink(path)
         return

@@ -70,7 +70,7 @@ class NoDataDirectoryError(StorageError):
 
 
 class DuplicatePartitionError(StorageError):
-    """Two data directories hold the same partition, and nobody can say which one counts."""
+    """Two data directories hold the same partition, and it is unknown which one counts."""
 
 
 @dataclass
@@ -158,7 +158,7 @@ def _is_named_like_a_partition(name: str) -> bool:
 
 
 def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
-    """List the folders of a data directory; those that are not ours are named in a warning.
+    """List the folders of a data directory; foreign ones are named in a warning.
 
     Half-written state files of a broker that was killed are removed.
 
@@ -182,7 +182,7 @@ def scan_log_dir(file_system: FileSystem, log_dir: LogDir) -> LogDirScan:
         except InvalidDirectoryNameError as error:
             if name.startswith(".") or name == _LOST_AND_FOUND or is_broken_link:
                 continue  # the trash of a desktop, snapshots of a file system
-            # Perhaps a partition whose name was damaged: somebody has to hear of it.
+            # Perhaps a partition whose name was damaged: the operator has to hear of it.
             logger.warning("event=foreign-folder-ignored path=%s reason=%r", path, error.reason)
             continue
         if is_broken_link and found.state is DirectoryState.LIVE:

@@ -1,4 +1,4 @@
-"""Which segments of one log are being exchanged, and what must not be done to it meanwhile."""
+"""The exchange of segments of one log under way, and the operations that must wait for it."""
 
 from collections.abc import Sequence
 

@@ -2,7 +2,7 @@
 
 A ``LogFile`` knows its size; the descriptor is opened on demand and may be closed by the pool at
 any time, except while it is pinned. An append is one write at the end of the known size. If the
-disk fills up in the middle, what was written is cut off again, so that nobody ever sees half a
+disk fills up in the middle, the written part is cut off again, so that no reader ever sees half a
 batch; if even that fails the file takes no further append.
 """
 
@@ -32,8 +32,8 @@ class LogFile(Owned):
         positions: how far it was written, and how far it is on disk.
         cuts: to which sizes it was cut, one after the other. Slices that reach behind one of the
             later ones hold bytes that are no part of the log any more.
-        lost: ranges that a reader found to be gone: somebody has cut the file. Appends go on behind
-            them, where the indexes say that the file ends.
+        lost: ranges that a reader found missing: another program has cut the file. Appends go on
+            behind them, where the indexes say that the file ends.
     """
 
     __slots__ = (
@@ -73,11 +73,11 @@ class LogFile(Owned):
 
     @property
     def size(self) -> int:
-        """The end of what was appended, in bytes; with preallocation the file itself is longer."""
+        """The end of the appended bytes; with preallocation the file itself is longer."""
         return self.positions.end
 
     def acquire(self) -> Handle[int]:
-        """The descriptor (``value``), kept open until ``unpin``, whatever happens to the file.
+        """The descriptor (``value``), kept open until ``unpin``, even if the file is closed.
 
         Raises:
             ClosedFileError: this object was closed.
@@ -149,7 +149,7 @@ class LogFile(Owned):
 
     def read_held(self, descriptor: int, position: int, length: int) -> bytes:
         """The same through a descriptor of this file that the caller holds."""
-        known_end = self.positions.end  # before the read: what is appended meanwhile is not missing
+        known_end = self.positions.end  # before the read: later appends are not missing
         try:
             content = self._calls.read(self.path, descriptor, length, position)
         except OSError as error:
@@ -161,8 +161,8 @@ class LogFile(Owned):
     def note_end(self, position: int, known_end: int) -> None:
         """Take note that a reader found the end of the file at a position; from any thread.
 
-        If more should be there, somebody has cut the file. Without this, what was once seen to be
-        in order would be sent to every reader of it again, and end each time in the middle.
+        If more should be there, another program has cut the file. Without this, every reader would
+        get a range that was once found in order, and its answer would end each time in the middle.
 
         Args:
             known_end: a position up to which there should have been something.
@@ -209,7 +209,7 @@ class LogFile(Owned):
         if not 0 <= size <= self.size:
             raise FileError(f"truncate to {size}", self.path, f"its size is {self.size}")
         if size < self.size:
-            self.withdraw(size)  # first: what is sent meanwhile may be cut off in the middle
+            self.withdraw(size)  # first: a slice sent meanwhile may be cut in the middle
         handle = self.acquire()
         self._is_being_cut = True
         try:
@@ -226,11 +226,11 @@ class LogFile(Owned):
         return removed
 
     def withdraw(self, size: int = 0) -> None:
-        """What lies from ``size`` on leaves the log: slices in flight that hold it are void."""
+        """The bytes from ``size`` on leave the log: slices in flight that hold them are void."""
         self.cuts = (*self.cuts, size)
 
     def trim(self) -> None:
-        """Gives back what was preallocated and not used."""
+        """Gives back preallocated space that was not used."""
         if self._preallocated:
             self.truncate(self.size)
 
@@ -246,10 +246,10 @@ class LogFile(Owned):
         """The same through a descriptor of this file that the caller holds; from any thread.
 
         Args:
-            target: what has to be on disk; by default everything.
+            target: end of the bytes that have to be on disk; by default everything.
 
         Raises:
-            FileError: what is on disk is unknown; the file is of no use any more, since the kernel
+            FileError: the data on disk is unknown; the file is of no use any more, since the kernel
                 may have dropped the pages and a second sync would lie. Or a sync that was begun by
                 another thread has not ended.
         """

@@ -1,4 +1,4 @@
-"""Group commit: what a flush has to sync, collected by the owner and run by a worker thread.
+"""Group commit: the files of a flush, collected by the owner and synced by a worker thread.
 
     owner:   ticket = log.begin_flush()      everything appended so far, a few segments at a time
     thread:  ticket.run()                    blocks; appends go on meanwhile
@@ -91,7 +91,7 @@ class LogFlusher:
     # ---- tickets
 
     def begin(self, directory: str, up_to: int, *, for_close: bool = False) -> FlushTicket:
-        """A ticket for what lies below ``up_to``; at a close with the active segment's indexes.
+        """A ticket for the records below ``up_to``; at a close with the active segment's indexes.
 
         It has the first few of many segments, so that a log that was not synced for long, or whose
         recovery point was lost, does not need a descriptor for each of its files at once.
@@ -163,6 +163,6 @@ class LogFlusher:
         self.flush(directory, for_close=True)
 
     def abandon(self) -> None:
-        """Let go of what tickets hold that nobody will run; the log is of no further use."""
+        """Release the files of tickets that will not run; the log is of no further use."""
         for ticket in self._begun:
             ticket.give_up()

@@ -1,6 +1,6 @@
-"""What is done to all logs from time to time: retention, removals, checkpoints.
+"""Periodic work on all logs: retention, removals, checkpoints.
 
-The owner of the logs calls these methods; what blocks comes back as jobs for a worker.
+The owner of the logs calls these methods; blocking work comes back as jobs for a worker.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class LogHousekeeping:
     """Housekeeping over all logs of a broker.
 
     Args:
-        failures: told what the disks refuse.
+        failures: told the errors of the disks.
         free_bytes_of: free space of a directory's file system, by path.
 
     Attributes:
@@ -112,7 +112,7 @@ class LogHousekeeping:
         return self._deletions.take_due(now_ms, busy)
 
     def free_bytes(self, log_dir: LogDir) -> int:
-        """What may still be written in a directory; 0 if its disk does not say."""
+        """Bytes that may still be written in a directory; 0 if its disk does not tell."""
         try:
             return self._free_bytes_of(log_dir.path)
         except StorageError as error:
@@ -165,7 +165,7 @@ class LogHousekeeping:
         After each step others may use and change the logs, and so with the two below.
 
         Args:
-            jobs: what has to be run is added to it, reserves that were given up included.
+            jobs: the jobs to run are added to it, for reserves that were given up too.
         """
         for log_dir in self._directories.writable:
             yield from self._collect(log_dir, log_dir.recovery_points, _recovery_point_of, jobs)
@@ -224,7 +224,7 @@ class LogHousekeeping:
         *,
         frees_space: bool = False,
     ) -> Iterator[None]:
-        """Collect one checkpoint of a directory; see `checkpoint_writer` for what that may mix."""
+        """Collect one checkpoint of a directory; `checkpoint_writer` explains what it may mix."""
         ticket = writer.begin()
         was_writable = log_dir.is_writable_now
         offsets: dict[TopicPartition, int] = {}
@@ -237,7 +237,7 @@ class LogHousekeeping:
             if number % _LOGS_IN_A_STEP == 0:
                 yield
         if was_writable and not log_dir.is_writable_now:
-            return  # its logs were let go on the way: what was collected is not all there is
+            return  # its logs were released on the way: the collection is incomplete
         if writer is log_dir.log_starts:
             offsets |= self._lost_starts_in(log_dir)
         jobs += _jobs_in(log_dir, writer.job(offsets, ticket, frees_space=frees_space))
@@ -253,7 +253,7 @@ class LogHousekeeping:
 
     @contextlib.contextmanager
     def wanted_starts(self, wanted: Mapping[Log, int]) -> Iterator[None]:
-        """Let checkpoints say of logs what they are about to be cut to, while they are written."""
+        """Let checkpoints already hold the lower offsets of logs that are about to be cut."""
         for log, start in wanted.items():
             self._wanted_starts.setdefault(log, []).append(start)
         try:

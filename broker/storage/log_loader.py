@@ -48,7 +48,7 @@ PRODUCER_EXPIRATION_MS_DEFAULT: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What the log directory's files say about a log, and what time it is; see `load_log`."""
+    """The entries of a log in the directory's files, and the time; see `load_log`."""
 
     now_ms: int
     clean_shutdown: bool
@@ -78,7 +78,7 @@ def load_log(
 ) -> Log:
     """Open the log in a folder that exists; an empty folder becomes an empty log (MGR-1).
 
-    The high watermark of the result is its log start until somebody sets it (HW-5).
+    The high watermark of the result is its log start until the caller sets it (HW-5).
 
     Args:
         now_ms: wall clock.
@@ -87,13 +87,13 @@ def load_log(
             and a gap between two segments does not end the log, for it may have been synced so.
         log_start_checkpoint: 0 if unknown.
         leader_epoch_floor: of the directory, see `LogDir`; None if any epoch may be in the batches.
-        was_compacted: whether it was ever, whatever its policy is now: a gap may be no loss.
+        was_compacted: whether it was ever compacted, under any policy: a gap may be no loss.
         topic_id: of ``partition.metadata``.
         producer_expiration_ms: ``producer.id.expiration.ms``.
 
     Raises:
         FileError: the disk failed; the log directory cannot be used.
-        DiskFullError: there is no room for what recovery has to write.
+        DiskFullError: there is no room for the files of the recovery.
     """
     options = LoadOptions(
         now_ms,
@@ -171,7 +171,7 @@ class LogLoader:
             log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
         )
         if not options.clean_shutdown:
-            # Else the first append does it: a log that nobody writes to stays as it is on disk.
+            # Else the first append does it: a log without appends stays as it is on disk.
             self.segments.active.prepare_for_appends()
         parts = LogParts(self.segments, offsets, leader_epochs, producers, snapshots)
         return Log(
@@ -228,8 +228,8 @@ class LogLoader:
     def _distrust_torn_tail(self) -> None:
         """Recover the last segment although the stop was clean, if its end is no end of a batch.
 
-        Somebody has cut the file, or the disk has lost what it was told to keep. Appending behind
-        that would make the log unreadable.
+        Another program has cut the file, or the disk has lost synced data. Appending behind that
+        would make the log unreadable.
         """
         last = self.segments.last
         if not self.options.clean_shutdown or last is None or last.ends_with_a_batch():
@@ -259,9 +259,9 @@ class LogLoader:
                 self.file_system.unlink(path, missing_ok=True)
 
     def _check_segment(self, segment: LogSegment, files: dict[str, set[int]]) -> None:
-        """Mend what a start without recovery would trip over (docs/storage-format.md 12, step 4).
+        """Repair files that break a start without recovery (docs/storage-format.md 12, step 4).
 
-        Whatever else may be wrong with an index is found, and mended, when it is first used.
+        The first use of an index finds and repairs any other damage.
         """
         base_offset = segment.base_offset
         following = self.segments.higher(base_offset)
@@ -283,7 +283,7 @@ class LogLoader:
     def _rebuild_transaction_index(self, segment: LogSegment) -> None:
         """Find the aborted transactions of a segment anew, from the producers' state before it.
 
-        The segment was on disk before the crash: its data is left as it is, whatever is in it.
+        The segment was on disk before the crash: its data is left as it is.
         """
         producers = ProducerState(str(self.topic_partition), self.options.producer_expiration_ms)
         replay_producers(

@@ -6,9 +6,9 @@
     ... get, create, delete, housekeeping ...
     manager.close(run_parallel)                        flush, checkpoint, mark as clean, unlock
 
-It belongs to the thread that owns the logs. It starts no threads and knows no clock: what may run
-in parallel is handed to ``run_parallel``, what blocks comes back as jobs. A directory whose disk
-fails is taken offline with its partitions; the others go on.
+It belongs to the thread that owns the logs. It starts no threads and knows no clock: parallel work
+is handed to ``run_parallel``, blocking work comes back as jobs. A directory whose disk fails is
+taken offline with its partitions; the others go on.
 """
 
 import logging
@@ -55,7 +55,7 @@ class LogManager:
 
     Attributes:
         housekeeping: retention, disk guard, deletions, flushes and checkpoints over all logs.
-        failures: what follows from an error of a disk.
+        failures: handles errors of a disk.
         cluster_id: as the data directories have it, once they are open.
         node_id: the same of the node.
     """
@@ -125,9 +125,9 @@ class LogManager:
         blame; the others are served.
 
         Args:
-            run_parallel: runs the jobs it is given, in whatever threads, and returns their results.
+            run_parallel: runs jobs, in any threads, and returns their results.
             now_ms: wall clock.
-            config: of the broker, if it has changed since, by what the catalog says of it.
+            config: of the broker, if the settings in the catalog have changed it.
 
         Raises:
             ConfigError: the settings of a topic contradict those of the broker.
@@ -157,7 +157,7 @@ class LogManager:
 
         A directory with a log that could not be closed, or not be loaded, is not marked, so that
         the next start recovers it. With ``clean`` False nothing is written. Never raises
-        ``StorageError``: what fails is logged.
+        ``StorageError``: failures are logged.
         """
         try:
             if clean:
@@ -194,7 +194,7 @@ class LogManager:
         """Let other brokers have the directories, after their closing jobs."""
         self._directories.unlock()
 
-    # ---- what there is
+    # ---- inventory
 
     @property
     def load_progress(self) -> LoadProgress:
@@ -208,7 +208,7 @@ class LogManager:
 
     @property
     def are_all_there(self) -> bool:
-        """Whether no data directory is offline or missed, so that what is not there is nowhere."""
+        """Whether all data directories are online and present: an absent log does not exist."""
         return self._directories.are_all_online and not self._startup.away
 
     @property
@@ -311,7 +311,7 @@ class LogManager:
         return is_synced
 
     def begin_delete(self, topic: str) -> list[TopicDeletion]:
-        """Serve a topic no more; what remains to be done, for each directory.
+        """Serve a topic no more; returns the remaining work for each directory.
 
         Of each ``run`` blocks, ``finish_delete`` follows, and ``sync`` some time later.
         """
@@ -363,7 +363,7 @@ class LogManager:
             self.update_topic_config(topic.name, config.log_config(topic.configs))
 
     def _make_missing(self, catalog: TopicCatalog, now_ms: int) -> None:
-        """Make what a crash has kept from being made; unless it may be in an offline directory."""
+        """Create partitions that a crash left out, unless an offline directory may hold them."""
         for topic in catalog.topics():
             missing = [
                 topic_partition

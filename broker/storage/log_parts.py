@@ -1,4 +1,4 @@
-"""What a log consists of; shared by the classes that a log is made of, owned by the log."""
+"""The parts of a log, shared by the classes that work on them, owned by the log."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """Reading a log: from an offset to a range of a file, without touching the records.
 
 Owned by the log. Readers of the end of the log ask for offsets at which batches were appended a
-moment ago; where those begin is remembered, so that they cost neither an index lookup nor a read.
+moment ago; their positions are remembered, so that they need no index lookup and no read.
 """
 
 from bisect import bisect_left
@@ -29,7 +29,7 @@ class FetchIsolation(Enum):
 
 
 class FetchData(NamedTuple):
-    """What a read has found; ``slice``, if not None, has to be released.
+    """The result of a read; ``slice``, if not None, has to be released.
 
     ``aborted_transactions`` holds ``(producer id, first offset)`` pairs, possibly more than needed
     (READ-12); None unless the read was TXN_COMMITTED.
@@ -51,8 +51,8 @@ class LogReader:
         offsets: of the log.
 
     Attributes:
-        is_being_cut: whether files may hold more than what lies below the log end, since a
-            truncation lowers it first.
+        is_being_cut: whether files may reach beyond the log end, since a truncation lowers it
+            first.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class LogReader:
         positions[offset] = (segment, position)
 
     def forget(self) -> None:
-        """Drop what was remembered, after a truncation or a swap of segments."""
+        """Drop remembered positions, after a truncation or a swap of segments."""
         self._positions.clear()
 
     def limit(self, isolation: FetchIsolation) -> int:
@@ -155,7 +155,7 @@ class LogReader:
         return None
 
     def _end_position(self, segment: LogSegment, limit: int) -> int:
-        """The position in the segment where what lies below ``limit`` ends (READ-10)."""
+        """The position in the segment where the records below ``limit`` end (READ-10)."""
         if limit >= self._offsets.log_end and not self.is_being_cut:
             return segment.size_bytes
         following = self._segments.higher(segment.base_offset)

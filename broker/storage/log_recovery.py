@@ -1,4 +1,4 @@
-"""Recovery after an unclean stop: verify what was not known to be on disk, cut at the first fault.
+"""Recovery after an unclean stop: verify data not known to be on disk, cut at the first fault.
 
 Segments are verified in order, from the one that holds the recovery point. Their indexes, leader
 epochs, producer state and aborted transactions are built anew on the way.
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Recovered(NamedTuple):
-    """What the recovery of one segment has found."""
+    """The findings of the recovery of one segment."""
 
     cut_bytes: int
     has_gap: bool
@@ -52,14 +52,14 @@ def recover_segments(
 ) -> None:
     """Recover the segments from the one that holds ``recovery_point`` on (REC-2, REC-4).
 
-    Afterwards ``producers`` are as they were at the end of the log, and what was taken away is
-    gone on disk: a crash on the way leaves a log that the next recovery ends at the same offset.
+    Afterwards ``producers`` are as they were at the end of the log, and the cut is on disk: a crash
+    on the way leaves a log that the next recovery ends at the same offset.
 
     Args:
-        log_start: what is missing below it is of no interest.
+        log_start: missing records below it do not matter.
         is_compacted: whether compaction may have removed the last records of segments.
-        keeps_holes: leave it at a warning where the end of a segment is lost, for nobody knows
-            what had been synced.
+        keeps_holes: only warn where the end of a segment is lost, because the synced end is
+            unknown.
 
         leader_epoch_max: a higher epoch in a batch is damage, and no epoch of the log.
 
@@ -79,7 +79,7 @@ def recover_segments(
     may_have_gaps = is_compacted
     for number, segment in enumerate(doubtful):
         if number > 0:
-            # The next recovery need not scan what this one has verified (REC-15).
+            # The next recovery need not scan the verified segment again (REC-15).
             producers.end_offset = max(producers.end_offset, segment.base_offset)
             snapshots.write(producers.end_offset, list(producers))
         behind = doubtful[number + 1 :]
@@ -148,7 +148,8 @@ def _is_hole(segment: LogSegment, following: LogSegment, log_start: int) -> bool
 
     A roll names the new segment by the end of the one before, so there is no gap between them until
     compaction makes one. A log whose batches have gaps anywhere was compacted once, or follows one
-    that was, and nobody can tell; nor can anybody where a segment could not take the next offset.
+    that was: a loss cannot be told from that. The same holds where a segment could not take the
+    next offset.
     """
     end = segment.next_offset()
     is_gap = following.base_offset > max(end, log_start)

@@ -31,7 +31,7 @@ def record_stored_batch(
 
     Args:
         header: with its final offsets.
-        marker: what a control batch says; without it a control batch changes nothing (TXN-13).
+        marker: the content of a control batch; without it a control batch changes nothing (TXN-13).
         seen_ms: the broker's clock when it was appended.
         index_into: the segment whose transaction index gets the entry of an abort, None if it has
             it already.
@@ -68,7 +68,7 @@ def aborted_transaction(
 def stored_marker(
     segment: LogSegment, header: BatchHeader, position: int
 ) -> TransactionMarker | None:
-    """What the control batch at a position says; None, with a warning, if it cannot be read."""
+    """The marker in the control batch at a position; None, with a warning, if it is unreadable."""
     try:
         return transaction_marker(segment.read_batch(position, header.size_bytes).view)
     except RecordError as error:
@@ -91,9 +91,9 @@ def replay_producers(
 ) -> None:
     """Bring producer state to ``log_end``: from the newest usable snapshot, then by headers.
 
-    Usable is what needs only records that are still on disk, so snapshots from the first segment's
-    base on. Kafka asks for one above the log start; but the one at the first base knows the
-    producers whose records have just been deleted, and deletion forgets no producer (IDEM-14).
+    Usable snapshots need only records that are still on disk: those from the first segment's base
+    on. Kafka asks for one above the log start; but the one at the first base knows the producers
+    whose records have just been deleted, and deletion forgets no producer (IDEM-14).
 
     Transaction indexes are left alone; they have their entries. Producers that have been silent
     for too long are not taken over (IDEM-13).

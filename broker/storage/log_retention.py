@@ -5,7 +5,7 @@ segments that leave a log in one turn the second one may be gone while the first
 index may be gone whose data file is back. So segments go in two steps:
 
     owner    run, or the steps of it       the log start is raised above what goes
-    worker   log starts of the directory   from here on nothing below is read, whatever is there
+    worker   log starts of the directory   from here on no record below is read
     owner    take_away                     the files get other names
 
 Between the two the segments are still part of their log, below its start. If the second step does
@@ -46,7 +46,7 @@ class LogRetention:
     """Takes old segments away from all logs of a broker.
 
     Args:
-        failures: told what the disks refuse.
+        failures: told the errors of the disks.
         free_bytes_of: free space of a directory's file system, by path.
         schedule_deletion: has files removed that have left their log.
 
@@ -90,7 +90,7 @@ class LogRetention:
     def run(
         self, now_ms: int, *, only: Collection[str] | None, dry_run: bool
     ) -> list[RetentionFinding]:
-        """Begin to delete what the rules of topics and directories say, or only find it.
+        """Begin to delete the segments that rules select, or only list them.
 
         Args:
             only: the topics to look at, None for all; the rules of directories only count for all.
@@ -111,7 +111,7 @@ class LogRetention:
         """The same log by log: after each step others may use and change the logs.
 
         Args:
-            findings: what goes, or would go, is added to it; sorted once all steps are taken.
+            findings: segments that go, or would go, are added; sorted once all steps are taken.
         """
         plan = self._new_plan(now_ms)
         for topic in list(self._registry.topics() if only is None else only):
@@ -152,7 +152,7 @@ class LogRetention:
         *,
         dry_run: bool,
     ) -> RetentionPlan:
-        """Begin what is planned so far, but for a dry run; returns the plan to go on with."""
+        """Begin the planned deletions, except in a dry run; returns the plan to go on with."""
         if dry_run or not plan.has_work:
             return plan
         findings += self._begin(plan, now_ms)
@@ -167,7 +167,7 @@ class LogRetention:
                 self._held.discard(log.topic_partition)
 
     def _begin(self, plan: RetentionPlan, now_ms: int) -> list[RetentionFinding]:
-        """Raise log starts above what is planned; what goes is returned, which may be less."""
+        """Raise log starts above the planned segments; returns the segments that really go."""
         found: list[RetentionFinding] = []
         for log, error in plan.failures.items():
             self._failed(log, error)
@@ -204,7 +204,7 @@ class LogRetention:
             self._leaving.pop(log, None)
 
     def take_away(self, logs: Collection[Log], now_ms: int) -> None:
-        """Take away from logs what lies below their starts, which are on disk."""
+        """Take the segments below their starts, which are on disk, away from logs."""
         for log in logs:
             planned = self._leaving.pop(log, ())
             if not planned or self._registry.get(log.topic_partition) is not log:
@@ -245,7 +245,7 @@ class LogRetention:
         )
 
     def take_deferred(self) -> list[DeferredReadError]:
-        """What another thread has to do before retention can judge some logs."""
+        """The work of another thread before retention can judge some logs."""
         deferred, self._deferred = self._deferred, {}
         return list(deferred.values())
 

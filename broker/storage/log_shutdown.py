@@ -2,7 +2,7 @@
 
 The marker makes the next start trust the files without looking, so it is written last, and only in
 directories where nothing went wrong (FLUSH-6, FLUSH-7). A sync or a write that was begun and has
-not ended, because its disk hangs, counts as gone wrong: it may fail when nobody looks any more.
+not ended, because its disk hangs, counts as gone wrong: it may fail after the stop.
 """
 
 import logging
@@ -31,7 +31,7 @@ def close_directory(
     *,
     may_be_marked: bool,
 ) -> None:
-    """Close all logs of a data directory and mark it; what fails is logged.
+    """Close all logs of a data directory and mark it; failures are logged.
 
     Args:
         logs: all that are in it.

@@ -1,4 +1,4 @@
-"""Finding out at the start what the data directories hold, and loading it.
+"""Finding the contents of the data directories at the start, and loading them.
 
 The topic catalog says which topics exist. A folder that it does not know is one of these:
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoadedFolder(NamedTuple):
-    """The outcome of loading one folder: a log, an error, or neither if it belongs to no topic."""
+    """The outcome of loading one folder: a log, an error, or None for both if it has no topic."""
 
     log_dir: LogDir
     topic_partition: TopicPartition
@@ -99,11 +99,11 @@ class LogStartup:
         self._scans: list[LogDirScan] = []
 
     def open_catalog(self) -> tuple[TopicCatalog, NodeIdentity]:
-        """Look through the locked directories; returns the catalog and who this node is.
+        """Look through the locked directories; returns the catalog and the identity of the node.
 
         Raises:
-            StorageError: the directories contradict each other, hold what is not ours, or have a
-                catalog that cannot be read.
+            StorageError: the directories contradict each other, hold foreign files, or have an
+                unreadable catalog.
         """
         directories = self._directories
         paths = [log_dir.path for log_dir in directories.online]
@@ -188,8 +188,8 @@ class LogStartup:
         """Folders with records of a partition that its topic may have nowhere else.
 
         Such are the copies that Kafka makes of a partition on its way to another data directory. A
-        crash, or somebody's hands, may have left one without the partition's own folder. One that
-        cannot be read may hold records, for all that is known.
+        crash, or an operator, may have left one without the partition's own folder. One that cannot
+        be read may hold records, for all that is known.
         """
         found = []
         for path in (each for scan in self._scans for each in scan.copies.get(topic_partition, ())):
@@ -205,9 +205,9 @@ class LogStartup:
     def _lower_recovery_points(
         self, log_dir: LogDir, checkpoints: _Checkpoints, loaded: Sequence[LoadedFolder]
     ) -> None:
-        """Put recovery points on disk that lie above the end of a log, before anybody appends.
+        """Lower recovery points on disk that lie above the end of a log, before any append.
 
-        What is appended below the old one would count as synced after the next crash.
+        Records appended below the old one would count as synced after the next crash.
         """
         known = checkpoints.recovery_points
         lowered = {
@@ -222,7 +222,7 @@ class LogStartup:
             self._directories.attempt(log_dir, lower)
 
     def _raise_leader_epochs(self, loaded: Sequence[LoadedFolder]) -> None:
-        """Begin an epoch in directories that were not stopped cleanly, before anybody appends.
+        """Begin an epoch in directories that were not stopped cleanly, before any append.
 
         A power cut may have taken records that were read already; those that get their offsets
         now are written in a later epoch, and KIP-320 clients notice.
@@ -241,7 +241,7 @@ class LogStartup:
                 log.leader_epoch_floor = log_dir.leader_epoch_floor
 
     def _read_state(self, scan: LogDirScan) -> _Checkpoints | None:
-        """What a directory knows of its logs; None, and it is offline, if its disk refuses."""
+        """The state of logs in the files of a directory; None, and it goes offline, if it fails."""
         log_dir = scan.log_dir
         self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
         # The marker goes before anything is changed: a crash from here on needs a recovery.
@@ -373,7 +373,7 @@ class LogStartup:
             catalog.leave_out(log_dir.path)
 
     def _is_declared_new(self, log_dir: LogDir) -> bool:
-        """Whether somebody has put an empty ``meta.properties`` there: what is missing is lost."""
+        """Whether an operator has put an empty ``meta.properties`` there: missing logs are lost."""
         path = f"{log_dir.path}/{META_PROPERTIES}"
         exists, size = self._file_system.exists, self._file_system.size
         return bool(self._directories.attempt(log_dir, lambda: exists(path) and not size(path)))
@@ -476,7 +476,7 @@ def _read(log_dir: LogDir) -> _Checkpoints:
 
 
 def _recovery_point(checkpoints: _Checkpoints, topic_partition: TopicPartition) -> int | None:
-    """What is known to be on disk of a log: nothing of a new one; None if the file is lost."""
+    """The synced end of a log: 0 for a new one; None if the file is lost."""
     if not checkpoints.recovery_points:
         return None
     return max(0, checkpoints.recovery_points.get(topic_partition, 0))

@@ -11,7 +11,7 @@ A disk may keep any part of the renames that no sync of the folder covers, in an
 a sync between any two of them whose order matters, and a worker makes it, while the owner of the
 log goes on. Sources stand still from the first step to the last.
 
-    owner    begin                                  sources are neither cut nor deleted from here on
+    owner    begin                                  sources stay uncut and undeleted from here on
     worker   announce: sync; .cleaned to .swap      the lowest segment last, after a sync; sync
     owner    new ones into the map; sources' .log to .log.deleted
     worker   sync
@@ -22,18 +22,19 @@ log goes on. Sources stand still from the first step to the last.
     owner    indexes from .swap to their names
     worker   sync                                   then the sources may be removed
 
-Whatever part of one of these steps is on disk, with all of the steps before it:
+For any part of one of these steps on disk, with all of the steps before it:
 
 - While the lowest segment has a ``.cleaned`` file, everything above is dropped. All files had their
   names on disk before, so none of them can be missing where the last ``.cleaned`` one is gone.
 - While data files of sources go, all new files are called ``.swap``, and the end mark is there: the
   loader removes each old file that is left, or gives all of them their names back if it has to: for
   that, the indexes stay until the data files are gone.
-- While their indexes go, no data file of a source is left: what stays are indexes without a data
+- While their indexes go, no data file of a source is left: the rest are indexes without a data
   file, or under the data file of a new segment, whose own ``.swap`` replace them or not: the loader
   removes all that have the base offset of a ``.log.swap``.
-- While new data files get their names, their indexes are called ``.swap``. Were an index without
-  suffix beside a ``.log.swap``, nobody could tell whether it is an old or a new one.
+- While new data files get their names, their indexes are called ``.swap``. If an index without
+  suffix could stand beside a ``.log.swap``, the loader could not tell whether it is an old or a new
+  one.
 - Then only indexes are called ``.swap``, and they get their names.
 
 The loader takes away the old segments that begin below the end of the new ones. Where the records
@@ -84,7 +85,7 @@ class Exchange:
     Args:
         segments: the map of the log, which only the steps of the owner touch.
         new: with the suffix ``.cleaned``, ascending, complete, their content on disk.
-        old: what they replace, all of it in the map.
+        old: the segments that they replace, all of them in the map.
         put_in: called when the map has the new segments.
 
     Attributes:
@@ -116,7 +117,7 @@ class Exchange:
 
         Raises:
             DiskFullError: the directory has no room for a name; the new files are gone.
-            FileError: nobody knows which names are on disk; the directory must not be used until
+            FileError: it is unknown which names are on disk; the directory must not be used until
                 the next start, which resolves it.
         """
         lowest = self._base_offsets[:1]
@@ -126,6 +127,9 @@ class Exchange:
                 path = segment_path(self._directory, self._mark, LOG_SUFFIX + CLEANED_SUFFIX)
                 self._file_system.write_file(path, b"", sync=False)
                 others.append(self._mark)
+            # The empty round syncs the .cleaned names: no .swap may reach the disk before all of
+            # them. The lowest comes last: its .cleaned file tells the loader that the exchange had
+            # not begun.
             for base_offsets in ([], sorted(others, reverse=True), lowest):
                 for base_offset in base_offsets:
                     self._rename_to_swap(base_offset)
@@ -164,19 +168,19 @@ class Exchange:
         """Put the names of a step on disk; blocks.
 
         Raises:
-            FileError: nobody knows which names are on disk.
+            FileError: it is unknown which names are on disk.
         """
         self._file_system.sync_directory(self._directory)
 
     # ---- the steps of the owner
 
     def steps(self) -> Iterator[Callable[[], None]]:
-        """What the owner does after ``announce``; ``sync`` follows on each.
+        """The steps of the owner after ``announce``; ``sync`` follows on each.
 
         Each of them raises a ``FileError`` if files have other names than the log knows; the
-        directory must not be used until the next start, which resolves it. That holds whatever the
-        reason was, so none of the kinds is raised that stand for files which somebody has changed
-        by hand.
+        directory must not be used until the next start, which resolves it. That holds for any
+        reason, so the steps raise none of the errors that stand for files which an operator has
+        changed.
         """
         yield self._put_in
         yield partial(_all_or_offline, self._take_indexes_away)
@@ -189,6 +193,7 @@ class Exchange:
     def _put_in(self) -> None:
         for segment in self._new:
             segment.files.take_suffix(SWAP_SUFFIX)
+        # Before the map changes: a failed rename leaves the log with its sources.
         _all_or_offline(self._take_logs_away)
         for segment in self.old:
             self._segments.remove(segment.base_offset)
@@ -203,6 +208,7 @@ class Exchange:
     def _take_indexes_away(self) -> None:
         for segment in self.old:
             segment.files.change_index_suffixes("", DELETED_SUFFIX)
+        # The mark goes once no data file of a source is left: the loader removes sources up to it.
         if self._mark is not None:
             self._file_system.unlink(
                 segment_path(self._directory, self._mark, LOG_SUFFIX + SWAP_SUFFIX)
@@ -258,7 +264,7 @@ def _forgive_missing(action: Callable[[], None]) -> None:
     try:
         action()
     except MissingFileError as error:
-        # Somebody has removed it by hand, which is what was to be done.
+        # Removed by hand: there is nothing left to rename.
         logger.warning("event=segment-file-gone error=%s", error)
 
 
@@ -273,7 +279,7 @@ def take_away(segment: LogSegment) -> None:
     try:
         segment.change_suffix("", DELETED_SUFFIX)
     except MissingFileError as error:
-        # Somebody has removed it by hand, which is what was to be done.
+        # Removed by hand: there is nothing left to rename.
         logger.warning("event=segment-file-gone error=%s", error)
     except (AccessDeniedError, DiskFullError) as error:
         if segment.files.suffix != DELETED_SUFFIX:

@@ -6,9 +6,9 @@
     owner:    log.finish_truncation(truncation)                     and goes on
 
 ``begin`` lowers the offsets in memory, so that the checkpoints that are written next have the lower
-values: recovery point, log start, high watermark. The other way round, what is appended after the
+values: recovery point, log start, high watermark. The other way round, records appended after the
 cut would count as synced for as long as a file on disk says so. Between ``begin`` and ``finish``
-the log answers readers below its new end, and nobody appends, rolls, deletes or exchanges segments,
+the log answers readers below its new end, and no append, roll, deletion or exchange happens,
 so ``run`` has input that stands still.
 
 ``run`` lowers leader epochs and snapshots, removes segments from the highest down, waits until
@@ -78,9 +78,11 @@ class Truncation:
         """Make it so on disk; blocks.
 
         Raises:
-            StorageError: the disk failed; nobody knows how much was cut, and the log is of no
+            StorageError: the disk failed; it is unknown how much was cut, and the log is of no
                 further use.
         """
+        # Before the segments: after a crash the small files may say less than the log holds, never
+        # more.
         self._epochs.write()
         if not self.cuts_records:
             return
@@ -98,13 +100,15 @@ class Truncation:
         )
 
     def _cut(self) -> None:
+        # From the highest down, and their names are gone before the cut: a crash must not leave a
+        # segment behind a gap.
         self._remove(self.segments.higher_all(self.end_offset)[::-1])
         self._cut_segment(self.segments.active)
 
     def _begin_anew(self) -> None:
         """Put an empty segment in the place of all others.
 
-        What is above it goes first, as at a cut. What is below goes when it is there: without any
+        Segments above it go first, as at a cut. Segments below go once it exists: without any
         segment the log would begin at offset 0.
         """
         start = self.end_offset
@@ -115,6 +119,7 @@ class Truncation:
         created = LogSegment.create(
             self._file_system, self._directory, start, self._config, self._now_ms
         )
+        # The new name is on disk before the old ones go: a folder without segments begins at 0.
         self._file_system.sync_directory(self._directory)
         self._remove(list(self.segments))
         self.segments.add(created)
@@ -123,8 +128,8 @@ class Truncation:
     def _cut_segment(self, segment: LogSegment) -> None:
         """Cut a segment at the new end, on disk before anything is appended.
 
-        If only what is appended reached the disk, what was cut could follow it. A flush that was
-        begun before may be at work on the file, hence a descriptor of our own.
+        If only a later append reached the disk, cut records could follow it. An earlier flush may
+        be at work on the file, hence a separate descriptor.
         """
         segment.truncate_to(self.end_offset, self._now_ms)
         self._file_system.sync_file(segment.log.path)
@@ -135,6 +140,7 @@ class Truncation:
             return
         for segment in doomed:
             self.segments.remove(segment.base_offset)
+            # Slices in flight become void first, so that no connection sends removed bytes.
             segment.log.withdraw()
             segment.delete_files()
         self._file_system.sync_directory(self._directory)
@@ -256,7 +262,7 @@ class LogTruncator:
         return self._current
 
     def finish(self, truncation: Truncation) -> None:
-        """Go on with what a truncation that was run has left."""
+        """Go on with the rest that a finished truncation has left."""
         assert truncation is self._current, truncation
         self._current = None
         if not truncation.cuts_records:

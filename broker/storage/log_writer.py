@@ -93,12 +93,16 @@ class LogWriter:
         if leader_epoch != self._leader_epochs.latest_epoch:
             # Not written yet: until the next flush, recovery finds it in the batches.
             self._leader_epochs.note(leader_epoch, first_offset)
+        # After all checks: this changes the received bytes, and only the write can fail now.
         header = assign_offsets(view, header, first_offset, leader_epoch)
+        # After the roll, which may have made another segment the active one.
         segment = self._segments.active
         if marker is None:
             position = segment.append(view, (header,))
         else:
             position = self._append_marker(segment, view, header, marker)
+        # IDEM-15: the state follows the bytes. Before them, a failed write would make a repetition
+        # of this batch a duplicate, and acknowledge records that were never stored.
         self._appended(segment, position, header, now_ms)
         if header.producer_id >= 0:
             record_stored_batch(self._producers, header, marker, now_ms, None)
@@ -163,7 +167,7 @@ class LogWriter:
         """Write a marker; the index entry of an abort comes first.
 
         The other way round a disk that is full in between would leave a marker without an entry,
-        and a clean restart would show readers what was aborted.
+        and a clean restart would show aborted records to readers.
         """
         closed = self._producers.closed_by(header, marker)
         if closed is None or not closed.is_abort:
@@ -255,10 +259,12 @@ class LogWriter:
         """Seal the active segment and open one at an offset; raises as `Log.roll` does."""
         sealed = self._segments.active
         assert base_offset > sealed.base_offset, (base_offset, sealed)
+        # ROLL-11: an index of this name, left by a crash, would describe other data.
         remove_segment_files(self._file_system, self.directory, base_offset)
         created = LogSegment.create(
             self._file_system, self.directory, base_offset, self.config, now_ms
         )
+        # Sealed only once its successor exists: on a full disk it stays the active one.
         try:
             sealed.on_become_inactive()
         except DiskFullError:
@@ -280,7 +286,7 @@ class LogWriter:
         return created
 
     def choose_jitter(self) -> None:
-        """Take note that the active segment or the configuration is another one."""
+        """Take note of another active segment or configuration."""
         self._roll_bounds = None
         self._jitter_ms = segment_jitter_ms(
             self.config, self._log_name, self._segments.active.base_offset

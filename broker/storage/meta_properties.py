@@ -19,7 +19,7 @@ _VERSIONS: Final = ("0", "1")
 
 
 class UnknownFormatError(StorageError):
-    """A file that a newer version wrote; replacing it could lose what it says."""
+    """A file that a newer version wrote; replacing it could lose its contents."""
 
     def __init__(self, path: str, version: str) -> None:
         super().__init__(
@@ -32,7 +32,7 @@ class UnknownFormatError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The identity of a data directory; None is what a file of version 0 does not say."""
+    """The identity of a data directory; None where a file of version 0 has no value."""
 
     node_id: int | None
     cluster_id: str | None

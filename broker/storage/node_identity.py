@@ -1,4 +1,4 @@
-"""Who this node is, as its data directories agree: node id, cluster id, ids of the directories.
+"""The identity of a node, on which its data directories agree: node id, cluster id, directory ids.
 
 A damaged ``meta.properties`` is written anew from the other directories, the topic catalog and the
 configuration; only the directory's own id is lost then, and replaced by a new one.
@@ -32,7 +32,7 @@ class NodeIdentity(NamedTuple):
 
 
 class ConfiguredIdentity(NamedTuple):
-    """What the configuration says of it; None where it leaves it to the directories."""
+    """The configured identity; None where the directories decide."""
 
     node_id: int | None
     cluster_id: str | None
@@ -43,12 +43,12 @@ def agree_on_identity(
     configured: ConfiguredIdentity,
     catalog_cluster_id: str | None,
 ) -> NodeIdentity:
-    """Find the identity that all directories share, making up what nobody knows.
+    """Find the identity that all directories share, and make up missing parts.
 
     Args:
-        found: what each directory says, by path; None where there is nothing.
-        configured: what the configuration says.
-        catalog_cluster_id: what the topic catalog says, for the case that no directory does.
+        found: the identity in each directory, by path; None where there is none.
+        configured: the configured identity.
+        catalog_cluster_id: that of the topic catalog, in case no directory has one.
 
     Raises:
         InconsistentIdentityError: they contradict each other.

@@ -1,7 +1,7 @@
 """The five offsets of a log and the order they must keep.
 
 ``log_start <= last_stable <= high_watermark <= log_end`` and ``recovery_point <= log_end`` hold
-after every operation; nobody else stores these numbers. The last stable offset is derived: it is
+after every operation; no other class stores these numbers. The last stable offset is derived: it is
 the first offset whose transaction is undecided, and never beyond the high watermark.
 """
 

@@ -3,7 +3,7 @@
 Nothing of a log has a lock but what ``file_positions`` and ``file_pool`` share with other threads.
 A log is made by one thread (a start reads several at once), served by the event loop, and closed by
 a third one. Between them it is handed over, and from then on the first thread that changes it owns
-it. docs/architecture.md says who owns what when.
+it. docs/architecture.md has a table of owners.
 
 ``CHECK_LOG_OWNERS=1`` in the environment switches the check on, as the tests do; without it
 ``owner_only`` gives a method back as it is.

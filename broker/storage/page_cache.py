@@ -1,7 +1,7 @@
 """Whether a range of a file is in memory, and bringing it there.
 
 ``sendfile`` of pages that are not in memory waits for the disk, and its caller waits with it: a
-reader who is far behind would so hold up the requests of everybody else on the event loop.
+reader that is far behind would so hold up all other requests on the event loop.
 """
 
 import os
@@ -17,7 +17,7 @@ _PROBES_MAX: Final = 64
 _CHUNK_BYTES: Final = 262_144
 _NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _probe_target: Final = [bytearray(1)]
-"""What is read into it is of no interest, so everybody shares it."""
+"""Its contents do not matter, so all probes share it."""
 
 
 def is_resident(file_slice: FileSlice) -> bool:
@@ -31,7 +31,7 @@ def is_resident(file_slice: FileSlice) -> bool:
     try:
         descriptor = file_slice.fileno()
     except SliceCutError:
-        return True  # whoever sends it is told
+        return True  # sending it reports the error
     first = file_slice.position
     last = first + file_slice.length - 1
     step = max(_PROBE_STEP_BYTES, file_slice.length // _PROBES_MAX)

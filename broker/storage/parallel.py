@@ -7,8 +7,8 @@ ResultT = TypeVar("ResultT")
 
 
 class RunParallel(Protocol):
-    """Runs jobs, in whatever threads and order, and returns their results in the order given."""
+    """Runs jobs, in any threads and order, and returns their results in the order given."""
 
     def __call__(self, jobs: Sequence[Callable[[], ResultT]], /) -> Sequence[ResultT]:
-        """Run all of them; what a job raises is raised."""
+        """Run all of them; raises the error of a job."""
         ...

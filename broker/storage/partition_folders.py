@@ -1,4 +1,4 @@
-"""Making and renaming the folders of partitions; what blocks, for a worker thread.
+"""Making and renaming the folders of partitions: blocking work for a worker thread.
 
 A new folder holds ``partition.metadata`` before anything is appended. A folder whose partition is
 deleted is renamed ``-delete`` at once, so that its name is free again, and removed later.
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class NewPartitions(NamedTuple):
-    """What new partitions of a topic have in common; ``now_ms`` is the wall clock."""
+    """The common state of new partitions of a topic; ``now_ms`` is the wall clock."""
 
     config: LogConfig
     topic_id: bytes
@@ -55,7 +55,7 @@ class PartitionFolders:
     ) -> list[Log]:
         """Make the folders of new partitions, all or none, and open their empty logs.
 
-        Their names are on disk when this returns: what is synced in them later is found again.
+        Their names are on disk when this returns: later syncs in them are found again.
 
         Raises:
             DiskFullError: there is no room for them.
@@ -67,7 +67,7 @@ class PartitionFolders:
                 path = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
                 made.append(self._make(log_dir, path, topic_partition, new))
                 # The names inside are synced with the first records: a sync for each of a thousand
-                # folders would take as many times what the disk takes for one (U16).
+                # folders would take a thousand times as long as one (U16).
             self._file_system.sync_directory(log_dir.path)
         except StorageError:
             self.discard(made)
@@ -97,7 +97,7 @@ class PartitionFolders:
     def mark_offline_deleted(self, log_dir: LogDir, topic_partition: TopicPartition) -> str | None:
         """Rename the folder of a partition whose log could not be opened, or was given up.
 
-        Nobody else would: it would stay on the disk, and stand in the way of its name.
+        Otherwise it would stay on the disk, and block its name.
 
         Returns:
             The new path, None if the directory has no such folder.
@@ -129,7 +129,7 @@ class PartitionFolders:
         topic_partition: TopicPartition,
         state: DirectoryState,
     ) -> str:
-        """Give a folder a name that says what has become of it; returns the new path."""
+        """Give a folder a name that tells its new state; returns the new path."""
         # As long as the folder's own name, if the file system takes less than others (eCryptfs).
         for length_max in (FILE_NAME_LENGTH_MAX, len(os.path.basename(path))):
             name = marked_directory_name(topic_partition, state, random_id().hex(), length_max)

@@ -2,7 +2,7 @@
 
 owner:    jobs = making.begin()            chooses directories; a job for each of them
 workers:  job.run()                        blocks
-owner:    jobs = making.next()             what was refused, or is late, goes elsewhere
+owner:    jobs = making.next()             refused or late folders go elsewhere
 ...                                        until there are no jobs
 owner:    logs = making.finish()           all logs; or the error, and ``undo`` removes the rest
 """
@@ -33,12 +33,12 @@ class _Attempt:
 
 
 class PartitionMaking:
-    """What is made for one topic.
+    """The new partitions of one topic.
 
     Args:
         partition_counts: how many partitions each data directory has, by path.
         report: told the directory and error of a disk that refuses.
-        before: what has to be run in a directory before the folders of partitions are made there.
+        before: work in a directory before the folders of partitions are made there.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PartitionMaking:
         self._error: StorageError | None = None
 
     def begin(self, avoid: Collection[LogDir] = ()) -> list[LogDirJob]:
-        """Place what is missing, each in the directory with the fewest; a job for each directory.
+        """Place missing partitions, each in the directory with the fewest; a job a directory.
 
         Args:
             avoid: directories that hang; they are taken only if there are no others.
@@ -91,7 +91,7 @@ class PartitionMaking:
     def next(
         self, late: Collection[LogDir] = (), avoid: Collection[LogDir] = ()
     ) -> list[LogDirJob]:
-        """Take what was made; jobs for what has to go elsewhere, none if all is decided.
+        """Take the new folders; returns jobs for those that go elsewhere, none if all is decided.
 
         Args:
             late: directories whose job has not ended and is given up; ``undo_late`` follows.
@@ -150,7 +150,7 @@ class PartitionMaking:
             self._report(attempt.log_dir, error)
 
     def undo(self) -> list[LogDirJob]:
-        """Jobs that remove what was made, after a ``finish`` that raised."""
+        """Jobs that remove the new folders, after a ``finish`` that raised."""
         by_directory: dict[LogDir, list[Log]] = {}
         for log in self._made:
             log_dir = self._directories.find(parent_directory(log.directory))
@@ -158,7 +158,7 @@ class PartitionMaking:
         return self._removals(by_directory)
 
     def undo_late(self, log_dir: LogDir) -> list[LogDirJob]:
-        """Jobs that remove what a job has made that was given up, once it has ended."""
+        """Jobs that remove the folders of a job that was given up, once it has ended."""
         given_up = [each for each in self._given_up if each.log_dir is log_dir]
         return self._removals({log_dir: [log for each in given_up for log in each.logs]})
 

@@ -1,4 +1,4 @@
-"""What a log remembers of one producer: epoch, last batches, open transaction."""
+"""The state of one producer in a log: epoch, last batches, open transaction."""
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple

@@ -130,7 +130,7 @@ class ProducerSnapshotFiles:
         return None
 
     def _add_windows(self, offset: int, entries: list[ProducerEntry]) -> None:
-        """Fill in what the snapshot has no room for, where the window is of the same moment."""
+        """Fill in the batches that a snapshot has no room for, from a window of the same moment."""
         path = self.window_path(offset)
         windows = {}
         try:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class AppendOrigin(Enum):
-    """Who appends: a client, a coordinator of this broker, or replication."""
+    """The origin of an append: a client, a coordinator of this broker, or replication."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -53,7 +53,7 @@ class ProducerState(Owned):
         expiration_ms: how long after its last append a producer is forgotten.
 
     Attributes:
-        transactions: what holds back the last stable offset.
+        transactions: they hold back the last stable offset.
         end_offset: everything below it has been recorded.
     """
 

@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 class RemovedNames:
     """The names that retention has taken away from one log.
 
-    Counts say what was done and what is on disk: ``note`` is called by the owner of the log alone,
-    ``NameSync.run`` by one worker at a time.
+    One count is of removals, one of those on disk: ``note`` is called by the owner of the log
+    alone, ``NameSync.run`` by one worker at a time.
     """
 
     def __init__(self, file_system: FileSystem) -> None:
@@ -37,7 +37,7 @@ class RemovedNames:
         return min((base_offset for _, base_offset in self._base_offsets), default=None)
 
     def begin_sync(self, directory: str) -> "NameSync":
-        """What a worker has to do for all that was noted by now to be on disk."""
+        """The job of a worker that puts all noted removals on disk."""
         return NameSync(self, directory, self._removed)
 
     def sync(self, directory: str, count: int) -> None:

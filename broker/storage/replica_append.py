@@ -60,10 +60,10 @@ def split_replicated(
 
 
 def _check_frame(header: BatchHeader) -> None:
-    """Check what a header says of its records; compaction may have left fewer than offsets.
+    """Check the count in a header; compaction may have left fewer records than offsets.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE. Whoever believed the count would reserve memory for it.
+        RecordError: CORRUPT_MESSAGE. A reader that trusts the count would reserve memory for it.
     """
     count, delta = header.record_count, header.last_offset_delta
     area_bytes = header.size_bytes - HEADER_BYTES

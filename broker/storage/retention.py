@@ -22,7 +22,7 @@ class DeletionReason(Enum):
 
 
 class RetentionCandidate(Protocol):
-    """What the decision needs to know of a segment."""
+    """The input of the decision about a segment."""
 
     @property
     def base_offset(self) -> int: ...
@@ -128,7 +128,7 @@ def _skip_over_age(
         try:
             age_ms = now_ms - segment.largest_timestamp_ms
         except MissingFileError:
-            # Somebody has removed the file. It is no younger than what follows, and goes with that;
+            # The file was removed by hand. It is no younger than the next one, and goes with that;
             # else it would keep everything behind it until a restart.
             continue
         if age_ms <= retention_ms:

@@ -1,4 +1,4 @@
-"""What retention deletes over many logs: the plan of one pass, made before anything is changed.
+"""The plan of one retention pass over many logs, made before anything is changed.
 
 On top of the rules of each log (``retention``) there are two that look at several logs at once, and
 take the oldest segments, by largest timestamp, wherever they lie. A timestamp far ahead of the
@@ -24,7 +24,7 @@ from seglog.protocol.types import NO_TIMESTAMP, TopicPartition
 
 TOTAL_REASON: Final = "retention.bytes.total"
 AHEAD_MS: Final = 3_600_000
-"""By so much the clocks of clients may differ; what is further ahead tells no age."""
+"""By so much the clocks of clients may differ; a time further ahead tells no age."""
 
 
 class RetentionFinding(NamedTuple):
@@ -44,7 +44,7 @@ class PlannedDeletion(NamedTuple):
     reason: str
 
     def finding(self) -> RetentionFinding:
-        """The same in words for whoever asked."""
+        """The same in words."""
         return RetentionFinding(
             self.log.topic_partition, self.segment.base_offset, self.segment.size_bytes, self.reason
         )
@@ -93,7 +93,7 @@ class RetentionPlan:
         return sum(deletion.segment.size_bytes for deletion in self._by_log.get(log, ()))
 
     def add_own_rules(self, logs: Iterable[Log]) -> None:
-        """Plan what the rules of each log by itself say."""
+        """Plan by the rules of each log alone."""
         now_ms = self._now_ms
         for log in logs:
             if log in self._leaving:
@@ -111,7 +111,7 @@ class RetentionPlan:
                 ]
 
     def add_total_limit(self, logs: Iterable[Log], limit_bytes: int) -> None:
-        """Plan for a topic's limit: whole segments, as long as what remains is not below it."""
+        """Plan for a topic's limit: whole segments, as long as the rest is not below it."""
         topic_logs = list(logs)
         kept_bytes = sum(
             log.segment_bytes_total - self.planned_bytes(log) - self._leaving.get(log, 0)
@@ -125,7 +125,7 @@ class RetentionPlan:
             excess -= deletion.segment.size_bytes
 
     def add_disk_guard(self, logs: Iterable[Log], excess_bytes: int, reason: str) -> int:
-        """Plan until a directory is rid of its excess; returns what is left of the excess."""
+        """Plan until a directory is rid of its excess; returns the remaining excess."""
         directory_logs = list(logs)
         excess_bytes -= sum(self.planned_bytes(log) for log in directory_logs)
         if excess_bytes <= 0:
@@ -171,7 +171,7 @@ class RetentionPlan:
             yield largest_timestamp_ms, (number, position), deletion
 
     def _timestamp_of(self, segment: LogSegment) -> int:
-        """What a segment counts as: its largest timestamp; far ahead, when it was written.
+        """The time of a segment: its largest timestamp, or if far ahead, the time of writing.
 
         A clock that was wrong for a minute gives records the year 2038. By that they would be the
         youngest of all, and every other log would be emptied before theirs.

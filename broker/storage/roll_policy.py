@@ -33,7 +33,7 @@ class _Index(Protocol):
 
 
 class RollCandidate(Protocol):
-    """What the decision needs to know of the active segment."""
+    """The input of the decision about the active segment."""
 
     @property
     def base_offset(self) -> int: ...
@@ -116,7 +116,7 @@ class RollBounds(NamedTuple):
 
 
 def roll_bounds(segment: RollCandidate, config: LogConfig, jitter_ms: int) -> RollBounds | None:
-    """What an append compares with instead of asking `should_roll` anew each time.
+    """Bounds that an append compares with, instead of asking `should_roll` each time.
 
     They hold until the segment or the configuration is another one. None for a segment whose age
     is judged by the wall clock.
@@ -135,7 +135,7 @@ def is_overdue_for_compaction(segment: RollCandidate, config: LogConfig, now_ms:
     """Whether records in the active segment have waited for compaction for too long.
 
     No append comes to a quiet log, so no roll for age is decided there (`should_roll`), and the
-    cleaner leaves active segments alone: somebody has to look by the clock.
+    cleaner leaves active segments alone: a task has to look by the clock.
     """
     if not config.compacts or segment.size_bytes == 0:
         return False

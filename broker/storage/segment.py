@@ -1,9 +1,8 @@
 """One segment of a log: a data file and its three indexes.
 
-Only the last segment of a log, the active one, grows; the others are sealed. What is not needed is
-not read: opening a segment looks at the size of the data file, and a sealed segment that nobody
-reads holds no descriptor. The owner of the log is the only one who calls this; what leaves its
-thread are ``FileSlice`` and ``SegmentSync`` objects.
+Only the last segment of a log, the active one, grows; the others are sealed. Opening a segment only
+looks at the size of the data file, and an unread sealed segment holds no descriptor. Only the owner
+of the log calls this; ``FileSlice`` and ``SegmentSync`` objects may leave its thread.
 """
 
 import logging
@@ -37,7 +36,7 @@ class LogSegment:
     Attributes:
         files: the four files, for renaming, moving, deleting.
         log, offset_index, time_index, transaction_index: the same one by one.
-        indexes: what offset index and time index say, and whether they can be believed.
+        indexes: offset index and time index, and whether they are in doubt.
         created_ms: when the segment was made, or opened by this process.
         is_torn: whether ``check_end`` has failed.
     """
@@ -142,7 +141,7 @@ class LogSegment:
         self._config = config
         self.indexes.interval_bytes = config.index_interval_bytes
 
-    # ---- what is in it
+    # ---- contents
 
     @property
     def size_bytes(self) -> int:
@@ -172,7 +171,7 @@ class LogSegment:
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """What retention goes by: the greatest timestamp, or the file's time if there is none."""
+        """The time for retention: the greatest timestamp, or the file's time if there is none."""
         timestamp = self.max_timestamp_ms
         return timestamp if timestamp >= 0 else self.files.modified_ms
 
@@ -190,7 +189,7 @@ class LogSegment:
         return self._search.end_before(offset)
 
     def ends_with_a_batch(self) -> bool:
-        """Whether the file ends as appends leave it; looks at what follows the last index entry."""
+        """Whether the file ends as appends leave it; looks behind the last index entry."""
         found = self._search.whole_end()
         if found is not None:
             self._next_offset = found
@@ -309,7 +308,7 @@ class LogSegment:
         ``min_one_message`` the first batch is in it however large it is.
 
         Args:
-            max_position: where what the reader may see ends; a batch boundary.
+            max_position: the end for the reader; a batch boundary.
 
         Returns:
             The slice, empty if nothing may be seen or fits; None if the segment holds nothing at
@@ -379,7 +378,7 @@ class LogSegment:
     ) -> int:
         """Verifies the data file, cuts it behind the last good batch, and rebuilds all indexes.
 
-        What was cut is cut on disk when this returns.
+        The cut is on disk when this returns.
 
         Args:
             on_batch: called with header and file position of each good batch; aborted
@@ -475,7 +474,7 @@ class LogSegment:
             sync.release()
 
     def begin_sync(self, *, with_indexes: bool = True) -> SegmentSync:
-        """What a worker thread needs to put the segment on disk; to be released by the owner."""
+        """The files that a worker thread syncs for the segment; to be released by the owner."""
         return self.files.begin_sync(with_indexes=with_indexes)
 
     def change_suffix(self, old: str, new: str) -> None:

@@ -1,9 +1,9 @@
-"""Finding out what is wrong with a segment that a read has come to doubt, in another thread.
+"""Examining a segment that a read has come to doubt, in another thread.
 
-A read doubts a segment when an index does not fit, or when what it walks over is not in order. To
-tell which of the two is wrong, and what is good behind it, takes a walk over the whole file. That
-changes nothing which is there: new indexes are built in files of their own, and the owner of the
-segment puts them in the place of the old ones.
+A read doubts a segment when an index does not fit, or when the batches on its way are not in order.
+Only a walk over the whole file tells which of the two is wrong, and where good data goes on. It
+changes no existing file: new indexes are built in files of their own, and the owner of the segment
+puts them in the place of the old ones.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _OFFSETS_END: Final = 2**63 - 1
 
 @dataclass(slots=True)
 class SegmentToExamine:
-    """What a walk needs to know, as it is when the walk is asked for.
+    """The input of a walk, as of its request.
 
     Attributes:
         end: where the batches end.
@@ -44,7 +44,7 @@ class SegmentToExamine:
 
 
 class Examination:
-    """What a walk has found.
+    """The findings of a walk.
 
     Attributes:
         offset_index, time_index: new ones, called ``.tmp``.
@@ -72,7 +72,7 @@ class Examination:
             time_bytes,
             create=True,
         )
-        # What a walk that did not end has left behind.
+        # Leftovers of a walk that did not end.
         self.offset_index.clear()
         self.time_index.clear()
         self.damaged: tuple[DamagedRange, ...] = ()

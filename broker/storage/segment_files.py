@@ -31,7 +31,7 @@ class SegmentFiles:
     Args:
         directory: the partition's folder.
         max_index_bytes: the most an offset or time index may take.
-        suffix: what follows the ordinary suffix of every file, e.g. ``.cleaned``.
+        suffix: text behind the ordinary suffix of every file, e.g. ``.cleaned``.
         create: make the files, empty.
         preallocate_bytes: the size at which a new data file is made.
         known_size: of a data file that somebody has just looked at, in bytes.
@@ -155,7 +155,7 @@ class SegmentFiles:
             self._renamed(kind, target)
 
     def take_suffix(self, suffix: str) -> None:
-        """Takes note that all files were renamed by somebody else."""
+        """Takes note that another object has renamed all files."""
         self.suffix = suffix
         self.moved(self.directory)
 
@@ -203,7 +203,7 @@ class SegmentFiles:
             self.file_system.unlink(self.path_of(kind), missing_ok=True)
 
     def begin_sync(self, *, with_indexes: bool = True) -> "SegmentSync":
-        """What a worker thread needs to put this segment on disk; to be released."""
+        """The files that a worker thread syncs for this segment; to be released."""
         return SegmentSync(self, with_indexes=with_indexes)
 
     def hand_over(self) -> None:
@@ -255,7 +255,7 @@ class SegmentSync:
         """Syncs data, offset index, time index, transaction index, in this order (FLUSH-2).
 
         Raises:
-            FileError: what is on disk is unknown.
+            FileError: the data on disk is unknown.
         """
         for each in self._held:
             each.file.sync_held(each.handle.value, each.target)

@@ -6,7 +6,7 @@ entries, also across a restart.
 
 If they do not fit, they are built anew: on the spot while a log is being loaded, and by another
 thread once it is served (``segment_examination``), since reading never writes. The same walk finds
-what of the data file is damaged; from then on that is left out, and who asks for it is told so.
+damage in the data file; from then on reads skip it, and readers of it get an error.
 """
 
 import logging
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class SegmentIndexes:
-    """Offset index and time index of one segment, and what they say about it.
+    """Offset index and time index of one segment.
 
     Attributes:
         interval_bytes: bytes of data between two entries.
@@ -50,9 +50,9 @@ class SegmentIndexes:
             after ``load``.
         max_timestamp_offset: the last offset of the batch that carries it.
         damaged: ranges of the data file without good batches, as far as they are known.
-        checked: what of the data file was seen to be in order.
+        checked: ranges of the data file that were found in order.
         end_offset: where the next segment begins, None if there is none.
-        is_served: whether reads have to leave what takes long, or writes, to another thread.
+        is_served: whether reads have to leave long work and writes to another thread.
     """
 
     __slots__ = (
@@ -121,7 +121,7 @@ class SegmentIndexes:
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         # An entry may be left out: without room or disk space the next batch tries again.
-        if self._doubt or self.is_full:  # what is doubted is built anew, with this batch
+        if self._doubt or self.is_full:  # a doubted index is built anew, with this batch
             return
         try:
             self._offset_index.append(last_offset, position)
@@ -193,7 +193,7 @@ class SegmentIndexes:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """While the owner changes the files anyway, what does not fit is built anew at once."""
+        """While the owner changes the files anyway, an unfit index is built anew at once."""
         was_served, self.is_served = self.is_served, False
         try:
             yield
@@ -204,7 +204,7 @@ class SegmentIndexes:
         """Looks at the indexes in another thread, through files of its own.
 
         Returns:
-            What the owner calls to take the result over.
+            A function with which the owner takes the result over.
         """
         files = self._files
         twin_files = SegmentFiles(
@@ -231,7 +231,7 @@ class SegmentIndexes:
         if self.is_loaded or self._files.is_closed:
             return
         if twin._log.size != self._log.size:
-            # Somebody has changed the file. Who asks again must not be sent here again.
+            # Another program has changed the file. The next read must not come here again.
             self._load_or_doubt()
             return
         self._offset_index.take_ends(twin._offset_index)
@@ -244,7 +244,7 @@ class SegmentIndexes:
         check_indexes(self._log, self._offset_index, self._time_index, self.interval_bytes)
 
     def clear(self) -> None:
-        """Drops all entries, whatever state the files are in."""
+        """Drops all entries, in any state of the files."""
         self._offset_index.clear()
         self._time_index.clear()
         self.max_timestamp_ms = NO_TIMESTAMP
@@ -293,7 +293,7 @@ class SegmentIndexes:
         try:
             self.rebuild()
         except SegmentOverflowError as error:
-            # Who reads what lies before it can be helped without a whole index.
+            # Readers before it do not need a whole index.
             logger.warning("event=segment-not-indexed path=%s reason=%r", error.path, str(error))
         self.seal()
 
@@ -319,7 +319,7 @@ class SegmentIndexes:
             return
         file_system = self._files.file_system
         if isinstance(error, MissingFileError) and not file_system.exists(self._log.path):
-            # Somebody has removed the whole segment: there is nothing to build an index from, and
+            # The whole segment was removed by hand: there is nothing to build an index from, and
             # retention has to hear it, or it would wait for this segment for ever.
             raise MissingFileError("look at", self._log.path, error.reason) from error
         reason = str(error)
@@ -357,7 +357,7 @@ class SegmentIndexes:
         if files.is_closed or cuts != self._cuts or not self._doubt:
             examination.discard(files.file_system)
             return
-        # The time index first: the offset index is what the next start misses, if there is none.
+        # The time index first: the next start notices a missing offset index.
         self._time_index.replace_by(examination.time_index, files.file_system)
         self._offset_index.replace_by(examination.offset_index, files.file_system)
         self.max_timestamp_ms = twin.max_timestamp_ms
@@ -390,7 +390,7 @@ class SegmentIndexes:
         self.damaged = (*before, last._replace(next_offset=next_offset))
 
     def leave(self) -> None:
-        """What a close does: the next start must not believe indexes that are doubted."""
+        """Close: the next start must not trust doubted indexes."""
         if self._doubt:
             self._files.file_system.unlink(self._offset_index.path, missing_ok=True)
         elif self.is_loaded:

@@ -1,8 +1,8 @@
 """Finding batches of a segment through its indexes, or without them.
 
 Entries are hints: the batch that one points to must end with the offset that it tells. Where an
-index or the data does not fit, the segment is doubted (``SegmentIndexes.doubt_because``), and what
-is known to be damaged is left out.
+index or the data does not fit, the segment is doubted (``SegmentIndexes.doubt_because``), and known
+damage is left out.
 """
 
 from collections.abc import Iterator
@@ -135,7 +135,7 @@ class SegmentSearch:
     def good_until(self, position: int, first_offset: int, end: int) -> int:
         """Up to where batches between two boundaries may be handed out: at most ``end``.
 
-        What was not appended by this process is walked over when it is first read.
+        Data not appended by this process is walked over when it is first read.
 
         Args:
             first_offset: no offset from ``position`` on is below.
@@ -233,7 +233,7 @@ class SegmentSearch:
     def trusted_floor_by_time(self, timestamp_ms: int, starting_offset: int) -> int:
         """An offset before which nothing is stamped ``timestamp_ms`` or later.
 
-        An entry at or below ``starting_offset`` is not looked at more closely: nobody uses it.
+        An entry at or below ``starting_offset`` is not examined: no search uses it.
         """
         self._indexes.load()
         time_index = self._files.time_index

@@ -1,7 +1,7 @@
 """Walking over a data file of which a part is damaged, from its start to its end.
 
 Headers are believed as long as they agree with each other. Where one does not, checksums decide:
-damage begins at the batch before if its checksum is wrong (then its length may be what is damaged),
+damage begins at the batch before if its checksum is wrong (then its length may be damaged),
 and ends at the next place where a whole batch with a right checksum and a fitting offset starts.
 """
 
@@ -41,7 +41,7 @@ class DamagedRange(NamedTuple):
 
 
 class SegmentWalk:
-    """Iterates over the good batches of a data file, and notes what lies between them.
+    """Iterates over the good batches of a data file, and notes the damage between them.
 
     Blocks for as long as the file takes to read, and changes nothing: for another thread.
 
@@ -49,7 +49,7 @@ class SegmentWalk:
         file: the data file.
         base_offset: of the segment.
         end_offset: where the offsets of the segment end at the latest.
-        end: where its batches end; what is appended meanwhile does not count.
+        end: where its batches end; later appends do not count.
 
     Attributes:
         damaged: the ranges that were passed over, in order, valid after the iteration.
@@ -95,7 +95,7 @@ class SegmentWalk:
             yield held
 
     def _good_header(self, position: int, next_offset: int) -> BatchHeader | None:
-        """The header at a position if it fits to what lies before and behind it."""
+        """The header at a position if it fits to the batches before and behind it."""
         header = self._header_at(position, next_offset)
         if header is None or header.base_offset == next_offset:
             return header

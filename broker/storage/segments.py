@@ -14,8 +14,8 @@ class LogSegments(Owned):
     Iteration is over a snapshot, so that a loop may remove segments.
 
     Attributes:
-        version: rises with every change of the set but a segment that comes at the end: what is
-            derived from sealed segments may be kept for a version, and be continued.
+        version: rises with every change of the set but a segment that comes at the end: values
+            derived from sealed segments stay valid for a version, and may be continued.
     """
 
     __slots__ = ("_base_offsets", "_bytes_before", "_is_served", "_segments", "version")
@@ -23,7 +23,7 @@ class LogSegments(Owned):
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments: list[LogSegment] = []
         self._base_offsets: list[int] = []
-        # For the first segments, as many as somebody has asked for: bytes of batches from a fixed
+        # For the first segments, as many as were asked for: bytes of batches from a fixed
         # place on to the start of the segment. Only differences mean something.
         self._bytes_before: list[int] = []
         self._is_served = False
@@ -76,7 +76,7 @@ class LogSegments(Owned):
     ) -> int:
         """Bytes of batches from a place in one segment to a place in the same or a later one.
 
-        Costs two searches: only the last segment grows, so what lies before each is counted once.
+        Costs two searches: only the last segment grows, so the bytes before each are counted once.
         """
         self._count_bytes()
         before = self._bytes_before
@@ -131,7 +131,7 @@ class LogSegments(Owned):
             return None
         self.version += 1
         del self._base_offsets[number]
-        # Retention takes the first one: what the others have before them stays right.
+        # Retention takes the first one: the sums of the others stay right.
         del self._bytes_before[number : number + 1 if number == 0 else None]
         removed = self._segments.pop(number)
         if number:

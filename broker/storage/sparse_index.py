@@ -1,4 +1,4 @@
-"""What the offset index and the time index have in common: sorted fixed-size entries in a file.
+"""The common part of offset index and time index: sorted fixed-size entries in a file.
 
 While the segment is active the file is longer than its entries (the rest is zero); when the segment
 is sealed or closed the file is cut to them, so that the number of entries of a file that is opened
@@ -7,7 +7,7 @@ entries and the last one are kept as plain attributes: appending and asking whet
 full read nothing.
 
 A search reads windows of rows where the wanted one should be if entries are evenly spread, which
-they nearly are: one or two reads, whatever the size of the index.
+they nearly are: one or two reads, for an index of any size.
 """
 
 from struct import Struct
@@ -19,7 +19,7 @@ from seglog.protocol.types import INT32_MAX
 
 _WINDOW_ROWS: Final = 256
 _GUESSES_MAX: Final = 4
-"""So often a search believes in even spread before it halves what is left."""
+"""So often a search assumes even spread before it halves the rest."""
 
 
 class SparseIndex:
@@ -89,7 +89,7 @@ class SparseIndex:
 
     @property
     def size_bytes(self) -> int:
-        """What the entries take, without the reserve behind them."""
+        """Bytes of the entries, without the reserve behind them."""
         return self.entries * self.ENTRY.size
 
     @property
@@ -111,7 +111,7 @@ class SparseIndex:
         return self._decode(self.ENTRY.unpack(self._file.read(number * size, size)))
 
     def sanity_check(self, data_bytes: int | None = None) -> None:
-        """Looks at the size and the first and last entry; cheap, whatever the size of the index.
+        """Looks at the size and the first and last entry; cheap for an index of any size.
 
         Args:
             data_bytes: the size of the data file, where it is known.
@@ -129,7 +129,7 @@ class SparseIndex:
             self._check_ends(data_bytes)
 
     def take_ends(self, twin: Self) -> None:
-        """Takes over what another object has found at the ends of the same file."""
+        """Takes over the first and last entry that another object has read from the same file."""
         self._entries, self._last = twin._entries, twin._last
         self._first = twin._first
         self._is_loaded = True
@@ -191,7 +191,7 @@ class SparseIndex:
         """Lets go of the file, as it is; ``trim`` it before."""
         self._file.close()
 
-    # ---- what subclasses define
+    # ---- defined by subclasses
 
     def _decode(self, row: tuple[int, ...]) -> tuple[int, int]:
         raise NotImplementedError
@@ -278,11 +278,11 @@ class SparseIndex:
     ) -> tuple[int, tuple[int, int] | None]:
         """The last row whose ``column`` is <= ``target`` (both as stored), and its number, or -1.
 
-        Whatever the file holds, the row returned was compared with the target: a damaged order can
+        The returned row was compared with the target, also in a damaged file: a damaged order can
         make a search start too early, but never too late.
 
         Args:
-            low_value, high_value: about what the first and the last row have in that column.
+            low_value, high_value: about the values of the first and the last row in that column.
         """
         low, high = 0, entries  # rows below low are <= target, those from high on above it
         floor: tuple[int, int] | None = None

@@ -1,4 +1,4 @@
-"""What follows from an error of a disk: told from anywhere, decided here and nowhere else.
+"""The consequences of an error of a disk: reported from anywhere, decided only here.
 
 failures.report(log_dir, error)            in any thread: a job in the directory has failed
 failures.report(log_dir, error, log)       the same in the files of one log
@@ -62,7 +62,7 @@ class StorageFailures:
 
         Args:
             log_dir: where it happened.
-            error: what the disk said.
+            error: of the disk.
             log: whose files it is about, if it is about those of one log only.
         """
         self.hand_over(partial(self._decide, log_dir, error, log))
@@ -70,7 +70,7 @@ class StorageFailures:
     def report_harmless(self, log_dir: LogDir, error: StorageError, log: Log) -> None:
         """The same for a step that has left a log as it was, so that it is served on.
 
-        A file that somebody has made immutable keeps retention from its work, and nothing else.
+        A file that was made immutable stops only retention.
         """
         if error.takes_dir_offline and not log_dir.loses_only_a_log(error):
             self.report(log_dir, error, log)

@@ -17,7 +17,7 @@ FILE_MODE: Final = 0o644
 _NO_WRITE_ACCESS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 DIRECTORY_MODE: Final = 0o755
 
-# Data and size are what matters; fdatasync spares the journal entry for the modification time.
+# Only data and size matter; fdatasync spares the journal entry for the modification time.
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
@@ -118,7 +118,7 @@ class SystemCalls:
 
 
 def _denied(error: OSError, path: str) -> OSError:
-    """What a refused write says: that the file is for reading only, and no descriptor is bad."""
+    """The error of a refused write: the file is for reading only, and no descriptor is bad."""
     if error.errno != errno.EBADF:
         return error
     return OSError(errno.EACCES, os.strerror(errno.EACCES), path)

@@ -172,7 +172,7 @@ class TimestampLookup:
         new = segments.sealed(len(self._maxima))
         if len(new) > _LOADED_AT_ONCE_MAX:
             # Of doubted ones nothing comes this way, however often it is tried: below they are
-            # asked themselves, and say what has to be done first.
+            # asked themselves, and raise the work that has to be done first.
             unknown = [
                 segment
                 for segment in new

@@ -1,11 +1,11 @@
 """Folders of partitions that the topic catalog does not know: whose they are, and taking them over.
 
-A folder that is named like a partition but holds nothing of a log (``backup-2023``) is somebody
-else's; it is left alone. The others are taken into the catalog where there never was one (a broker
-of Kafka's) or where the newest copy was damaged.
+A folder that is named like a partition but holds nothing of a log (``backup-2023``) is foreign, and
+is ignored. The others are taken into the catalog where there never was one (a broker of Kafka's) or
+where the newest copy was damaged.
 
-Topics that are taken over have lost their settings; so that no default deletes what was meant to
-stay, they get no limits of age and size, which an operator may then set.
+Topics that are taken over have lost their settings; so that no default deletes records that were
+meant to stay, they get no limits of age and size, which an operator may then set.
 """
 
 import logging
@@ -33,7 +33,7 @@ from seglog.broker.storage.topic_catalog import TopicCatalog
 logger = logging.getLogger(__name__)
 
 PARTITIONS_MAX: Final = 100_000
-"""Topics with a folder of a higher number are not taken over: ``t-20231201`` is somebody's copy,
+"""Topics with a folder of a higher number are not taken over: ``t-20231201`` is a copy by hand,
 and all partitions below it would be made."""
 
 _NO_LIMITS: Final = MappingProxyType({"retention.ms": "-1", "retention.bytes": "-1"})
@@ -122,7 +122,7 @@ def adopt(
     try:
         catalog.adopt(topics, cluster_id, directories)
     except DiskFullError as error:
-        # What was found will be found again.
+        # The next start finds the same folders again.
         logger.warning("event=catalog-not-written error=%s", error)
 
 

@@ -6,7 +6,7 @@ other threads see the state before or after a change, never between, since a cha
 assignment of one attribute.
 
 When a topic is created the catalog is written before its folders are made, and when it is deleted
-before its folders are renamed: whatever a crash leaves is put right at the next start, from the
+before its folders are renamed: the next start puts the traces of a crash right, from the
 catalog (missing folders are made, folders of deleted topics go).
 """
 
@@ -42,11 +42,11 @@ logger = logging.getLogger(__name__)
 
 _NAMES: Final = (CATALOG_FILE, CATALOG_COPY)
 UNREADABLE_SUFFIX: Final = ".unreadable"
-"""Of copies that could not be read: they are kept, since they may hold what no other one does."""
+"""Of copies that could not be read: they are kept, since they may hold unique settings."""
 
 
 class UnreadableCatalogError(StorageError):
-    """There is a catalog, and no copy of it can be read, whatever the reason."""
+    """There is a catalog, and no copy of it can be read."""
 
     def __init__(self, faults: Sequence[StorageError]) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ class TopicCatalog:
     Args:
         file_system: where it is kept.
         directories: the data directories; one that fails is left out from then on.
-        state: what it holds.
+        state: its contents.
 
     Attributes:
         is_fallback: whether a damaged copy may have been newer, and have known more topics.
@@ -300,7 +300,7 @@ class TopicCatalog:
         cluster_id: str,
         directories: Mapping[bytes, str],
     ) -> None:
-        """Take over what was found in the data directories; durable when this returns."""
+        """Take over topics found in the data directories; durable when this returns."""
         known = {**self._state.topics, **{topic.name: topic for topic in topics}}
         self._change(
             replace(
@@ -401,10 +401,10 @@ def _ignore(_directory: str, _error: StorageError) -> None:
 
 
 class _Copies:
-    """What the copies of the catalog say, over all data directories.
+    """The copies of the catalog over all data directories.
 
     Attributes:
-        found: what can be read.
+        found: the readable copies.
         first: the same of first copies alone.
         missing: how many are not there.
         faults: why others cannot be read, by path.

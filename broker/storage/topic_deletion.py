@@ -13,12 +13,12 @@ logger = logging.getLogger(__name__)
 
 
 class TopicDeletion:
-    """What a worker does for the deletion of one topic in one data directory.
+    """The work of the deletion of one topic in one data directory.
 
     Args:
         logs: its partitions that were served from there.
         offline: those that were not, of which a folder may be there all the same.
-        report: told what the disk refuses.
+        report: told the errors of the disk.
 
     Attributes:
         log_dir: the directory.
@@ -76,5 +76,5 @@ class TopicDeletion:
     def _failed(self, error: StorageError) -> None:
         logger.warning("event=folder-failed directory=%s error=%s", self.log_dir.path, error)
         if isinstance(error, MissingFileError) and self.log_dir.is_there():
-            return  # somebody has removed the folder by hand, as was to be done
+            return  # the folder was removed by hand
         self._report(self.log_dir, error)

@@ -26,7 +26,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions of one segment; the file is read once, when somebody asks."""
+    """The aborted transactions of one segment; the file is read once, at the first request."""
 
     __slots__ = (
         "_entries",
@@ -115,13 +115,13 @@ class TransactionIndex:
                 return
 
     def clear(self) -> None:
-        """Drops all entries, whatever is in the file."""
+        """Drops all entries, with any contents of the file."""
         self._entries = []
         if self.exists():
             self._open(create=False).truncate(0)
 
     def replace(self, entries: Sequence[AbortedTransaction]) -> None:
-        """Puts these entries in the place of whatever is in the file; on disk when it returns.
+        """Replaces the contents of the file by these entries; on disk when it returns.
 
         Raises:
             DiskFullError, FileError: the file is as it was.

@@ -17,7 +17,7 @@ _OF_TRANSACTIONS: Final = (ControlType.ABORT, ControlType.COMMIT)
 
 
 class EndedTransaction(NamedTuple):
-    """What a marker has ended.
+    """The transaction that a marker has ended.
 
     Attributes:
         aborted: its entry in the transaction index; None if it was committed, or is not indexed.
@@ -32,7 +32,7 @@ class TransactionWalk:
     """Told of every transactional batch and marker, in order of their offsets.
 
     Args:
-        aborted: the aborted transactions that overlap what is walked over.
+        aborted: the aborted transactions that overlap the walk.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:

@@ -24,7 +24,7 @@ PLAIN_PLACES = (
     "broker/listeners/",
     "broker/partition/",
     "broker/runtime/",
-    "broker/storage/cleaner/",
+    "broker/storage/",
     "broker/tools/",
     "broker/errors.py",
     "clients/cli/",
