@@ -1,7 +1,7 @@
 """What the logs of a data directory were when a clean stop closed them.
 
 ``seglog-closed-logs`` spares the next start a look into each partition's folder: where the folder
-and the files that a start reads are as they were left, their log is made of what is written here.
+and the files that a start reads are unchanged, a start makes their log from the entries here.
 
 The file is on disk before the clean-shutdown marker, and is taken away with it, so that it counts
 for one start. It proves nothing by itself: each entry names the files that it was made from by
@@ -121,7 +121,7 @@ class ClosedLogs(NamedTuple):
     written_ns: int
 
     def find(self, folder: str) -> ClosedLog | None:
-        """What is known of the log in a folder; None if nothing that can be relied on."""
+        """The entry of the log in a folder; None if there is no reliable one."""
         entry = self.entries.get(folder)
         if entry is None:
             return None

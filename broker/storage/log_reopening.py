@@ -127,7 +127,7 @@ def entry_of(file_system: FileSystem, log: Log) -> bytes | None:
     try:
         closed = _describe(file_system, log, log.topic_id)
     except StorageError:
-        return None  # it is closed, and the next start says what is wrong there
+        return None  # it is closed, and the next start reports the fault
     return None if closed is None else closed.encode()
 
 

@@ -34,7 +34,7 @@ class SegmentFiles:
         suffix: text behind the ordinary suffix of every file, e.g. ``.cleaned``.
         create: make the files, empty.
         preallocate_bytes: the size at which a new data file is made.
-        known_size: of a data file that somebody has just looked at, in bytes.
+        known_size: of a data file that was just looked at, in bytes.
     """
 
     __slots__ = (
