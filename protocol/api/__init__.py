@@ -12,8 +12,6 @@ defaults. An ``error`` is an ``ErrorCode``; ``error_message`` is one sentence or
 from seglog.protocol.api.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
 )
 from seglog.protocol.api.configs import (
     AlterConfigResource,
@@ -113,6 +111,15 @@ from seglog.protocol.api.log_offsets import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResult,
 )
+from seglog.protocol.api.metadata import (
+    BrokerMetadata,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from seglog.protocol.api.operations import OPERATIONS
 from seglog.protocol.api.producers import (
     ActiveProducer,
@@ -123,7 +130,6 @@ from seglog.protocol.api.producers import (
     InitProducerIdResponse,
 )
 from seglog.protocol.api.topics import (
-    BrokerMetadata,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResult,
@@ -133,12 +139,8 @@ from seglog.protocol.api.topics import (
     DeleteTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    MetadataRequest,
-    MetadataResponse,
     NewPartitions,
     NewTopic,
-    PartitionMetadata,
-    TopicMetadata,
 )
 from seglog.protocol.api.transactions import (
     AddOffsetsToTxnRequest,

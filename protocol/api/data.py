@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seglog.protocol.api.topics import BrokerMetadata
+from seglog.protocol.api.metadata import BrokerMetadata
 from seglog.protocol.declaration.keys import ZERO_TOPIC_ID, RecordSource
 from seglog.protocol.declaration.shape import field, shape
 from seglog.protocol.errors import ErrorCode

@@ -79,8 +79,9 @@ class Field:
         attribute: our name.
         is_stored: our objects have it; what they do not have is written as its default.
         take, give: of a field that is not stored, how it gets into an object and out of it.
-        native: whether the native dialect has it, or the kind that it has there.
+        native: whether the native dialect has it, or the kind that it has there, never null.
         enum: the numbers that it may hold; ``is_open`` lets others pass as plain numbers.
+        is_withheld: lets them pass on Kafka's wire; the operation's ``withholding`` takes them out.
         older: errors that came with a later version: which, and what stood for it before.
         read, write: turn the value on the wire into ours, and back.
         null: what is written for None where null is not allowed.
@@ -111,6 +112,7 @@ class Field:
     native: bool | str = True
     enum: type[IntEnum] | None = None
     is_open: bool = False
+    is_withheld: bool = False
     older: Mapping[ErrorCode, tuple[int, ErrorCode]] | None = None
     read: Callable[[Any], Any] | None = None
     write: Callable[[Any], Any] | None = None

@@ -103,13 +103,23 @@ class Variant:
 
     @cached_property
     def layout(self) -> Layout:
-        """The layout; what it does not mention has its default after decoding."""
-        own = layout_of(self.made).own
-        return Layout(self.made.__name__, _of_keywords(self._declared), CLASS, self.made, own)
+        """The layout; what it does not mention is as in the class where a version lacks it."""
+        plain = layout_of(self.made)
+        if not self._declared:
+            return plain
+        fields = _of_keywords(self._declared)
+        by_attribute = {each.attribute: each for each in fields if each.is_stored}
+        own = tuple(by_attribute.get(each.attribute, each) for each in plain.own)
+        for here, in_class in zip(own, plain.own, strict=True):
+            here.is_required = in_class.is_required  # it is one constructor
+        return Layout(self.made.__name__, fields, CLASS, self.made, own)
 
 
 def variant(made: type, **declared: Any) -> Variant:
-    """The same class with other fields, versions or names on Kafka's wire, in this order."""
+    """The same class with other fields, versions or names on Kafka's wire, in this order.
+
+    Without any, the class as it is declared, for a second operation that shares it.
+    """
     return Variant(made, declared)
 
 

@@ -92,7 +92,7 @@ class ObjectCompiler:
             add(depth, f"{target} = ERRORS.get({target}, UNKNOWN_ERROR)")
         elif each.enum is not None:
             members = self._source.value({int(member): member for member in each.enum})
-            if not each.is_open:
+            if not (each.is_open or each.is_withheld):
                 enum = self._source.value(each.enum)
                 add(depth, f"if {target} not in {members}: refuse_number({target}, {enum})")
             add(depth, f"{target} = {members}.get({target}, {target})")

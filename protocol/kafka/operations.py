@@ -15,15 +15,11 @@ from seglog.protocol.kafka.messages.api_versions import (
     SupportedFeatureKey,
 )
 from seglog.protocol.kafka.translate import (
-    cluster,
-    configs,
     fetch,
     group_admin,
     membership,
-    metadata,
     produce,
     producers,
-    topics,
     transaction_admin,
     transaction_markers,
     transactions,
@@ -35,10 +31,6 @@ AnyOperation: TypeAlias = Operation[Any, Any, Any, Any] | DeclaredOperation
 ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
     *produce.OPERATIONS,
     *fetch.OPERATIONS,
-    *metadata.OPERATIONS,
-    *topics.OPERATIONS,
-    *configs.OPERATIONS,
-    *cluster.OPERATIONS,
     *membership.OPERATIONS,
     *group_admin.OPERATIONS,
     *producers.OPERATIONS,

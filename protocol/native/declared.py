@@ -46,10 +46,10 @@ def _columns(layout: Layout) -> dict[str, native.Field]:
 def _native_field(each: Field) -> native.Field:
     """How the native dialect packs the values of a field."""
     if isinstance(each.native, str):
-        plain = _PLAIN[each.native]
-    elif each.enum is ErrorCode:
+        return _native_array(each) if each.native == "array" else _PLAIN[each.native]
+    if each.enum is ErrorCode:
         return native.ERROR
-    elif each.enum is not None:
+    if each.enum is not None:
         plain = native.enum_of(each.enum, open_ended=each.is_open)
     elif each.kind == "array":
         plain = _native_array(each)

@@ -15,9 +15,10 @@ import zstandard
 
 from seglog.clients import Admin, Consumer
 from seglog.clients.testing import RunningBroker, running_broker
+from seglog.protocol import api
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import api_versions, fetch, metadata, produce
+from seglog.protocol.kafka.messages import api_versions, fetch, produce
 from seglog.protocol.kafka.operations import OPERATION_OF_KEY
 from seglog.protocol.records import build_batch
 from support.batches import batch_of_area, with_header, with_wrong_checksum
@@ -468,7 +469,7 @@ def test_an_illegal_client_name_is_refused(
         wire.send(request, 3)
         frame = receive_frame(wire)
         assert struct.unpack_from(">ih", frame) == (5, error)
-        assert wire.ask(metadata.MetadataRequest(topics=None), 9, metadata.MetadataResponse)
+        assert wire.ask(api.MetadataRequest(), 9, api.MetadataResponse)
 
 
 @pytest.mark.parametrize(("key", "version"), [(0, 14), (999, 0), (1, 99), (3, 14), (-1, 0), (4, 0)])
@@ -488,7 +489,7 @@ def test_an_unknown_operation_closes_the_connection_and_is_logged(
         else:
             assert struct.unpack_from(">i", frame)[0] == 3
     with KafkaWire(broker.port) as wire:
-        assert wire.ask(metadata.MetadataRequest(topics=None), 9, metadata.MetadataResponse)
+        assert wire.ask(api.MetadataRequest(), 9, api.MetadataResponse)
 
 
 @pytest.mark.parametrize(
@@ -512,7 +513,7 @@ def test_an_operation_that_is_not_offered_is_refused_and_counted(
         assert struct.unpack_from(">i", frame)[0] == 9
         where = error_at if error_at >= 0 else len(frame) - 2
         assert struct.unpack_from(">h", frame, where)[0] == error
-        assert wire.ask(metadata.MetadataRequest(topics=None), 9, metadata.MetadataResponse)
+        assert wire.ask(api.MetadataRequest(), 9, api.MetadataResponse)
     assert broker.metric("seglog_requests_refused_total", **labels) == 1
     assert log_lines(broker.process, "event=request-refused operation=")
 
@@ -554,7 +555,7 @@ def test_fifty_requests_at_once_are_answered_in_their_order(broker: MeasuredBrok
                         wire.fetch_request("silent", 0, max_wait_ms=30, min_bytes=1), wire.FETCH
                     )
                 case 2:
-                    wire.send(metadata.MetadataRequest(topics=None), 9)
+                    wire.send(api.MetadataRequest(), 9)
                 case 3:
                     wire.send(wire.fetch_request("piped", 0), wire.FETCH)
                 case 4 if number % 2:
@@ -587,5 +588,5 @@ def test_no_request_makes_the_broker_allocate_what_it_announces(
                         pass
     assert resident_bytes(broker.process.process_id) - before < 20 * MEGABYTE
     with KafkaWire(broker.port) as wire:
-        assert wire.ask(metadata.MetadataRequest(topics=None), 9, metadata.MetadataResponse)
+        assert wire.ask(api.MetadataRequest(), 9, api.MetadataResponse)
     assert not log_lines(broker.process, "Traceback")

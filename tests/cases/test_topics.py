@@ -11,8 +11,8 @@ import pytest
 from seglog.clients import Admin, Consumer, Producer
 from seglog.clients.errors import ClientError
 from seglog.clients.testing import RunningBroker, running_broker
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import create_topics, metadata
 from seglog.protocol.records import build_batch
 from support.eventually import eventually
 from support.kafka_groups import committed_offset
@@ -34,12 +34,9 @@ def broker_with_metrics(**configs: Any) -> Iterator[tuple[RunningBroker, int]]:
 
 def create(wire: KafkaWire, name: str, partitions: int = 1) -> tuple[int, str | None]:
     """Create a topic over the Kafka dialect: the code and its reason."""
-    wanted = create_topics.CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=1
-    )
-    request = create_topics.CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
-    (result,) = wire.ask(request, 5, create_topics.CreateTopicsResponse).topics
-    return result.error_code, result.error_message
+    request = api.CreateTopicsRequest([api.NewTopic(name, partitions, 1)], 10_000)
+    (result,) = wire.ask(request, 5, api.CreateTopicsResponse).topics
+    return result.error, result.error_message
 
 
 def topic_folders(broker: RunningBroker) -> set[str]:
@@ -128,12 +125,9 @@ def ask_metadata(
     wire: KafkaWire, names: list[str] | None, *, allow: bool
 ) -> list[tuple[str | None, int]]:
     """Names and codes in the answer to Metadata."""
-    topics = None
-    if names is not None:
-        topics = [metadata.MetadataRequestTopic(name=name) for name in names]
-    request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=allow)
-    answer = wire.ask(request, 9, metadata.MetadataResponse)
-    return [(each.name, each.error_code) for each in answer.topics]
+    request = api.MetadataRequest(names, allow_auto_topic_creation=allow)
+    answer = wire.ask(request, 9, api.MetadataResponse)
+    return [(each.name, each.error) for each in answer.topics]
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])

@@ -5,21 +5,15 @@ from typing import Final
 from seglog.protocol import api
 from seglog.protocol.native.declared import DeclaredMessage
 from seglog.protocol.native.messages import (
-    cluster,
-    configs,
     data,
     groups,
     producers,
-    topics,
     transactions,
 )
 from seglog.protocol.native.operation import Operation
 
 ALL_OPERATIONS: Final[tuple[Operation, ...]] = (
     *data.OPERATIONS,
-    *topics.OPERATIONS,
-    *configs.OPERATIONS,
-    *cluster.OPERATIONS,
     *groups.OPERATIONS,
     *producers.OPERATIONS,
     *transactions.OPERATIONS,

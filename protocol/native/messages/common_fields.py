@@ -17,7 +17,6 @@ from seglog.protocol.types import IsolationLevel
 
 ISOLATION: Final = enum_of(IsolationLevel)
 NAMES: Final = list_of(STRING)
-NODE_IDS: Final = list_of(INT32)
 PLACE: Final = {"topic": STRING, "partition": INT32}
 PLACES: Final = list_of(tuple_of(STRING, INT32))
 PRODUCER: Final = {"producer_id": INT64, "producer_epoch": INT16}

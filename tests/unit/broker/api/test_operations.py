@@ -1,4 +1,4 @@
-from seglog.protocol.api import cluster, configs, data, housekeeping, topics
+from seglog.protocol.api import cluster, configs, data, housekeeping, metadata, topics
 from support.broker_parts import BrokerParts
 
 SERVED_ELSEWHERE = {"CleanLogsRequest"}
@@ -8,7 +8,7 @@ async def test_every_request_has_an_operation(broker: BrokerParts) -> None:
     """A request without one would be answered as a failure of the broker."""
     declared = {
         name
-        for module in (cluster, configs, data, housekeeping, topics)
+        for module in (cluster, configs, data, housekeeping, metadata, topics)
         for name in vars(module)
         if name.endswith("Request")
     }

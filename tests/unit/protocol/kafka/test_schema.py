@@ -14,7 +14,7 @@ GONE_FROM_THE_SCHEMAS = {
     "GenericListOffsetsPartition.max_num_offsets",
     "GenericListOffsetsResult.old_style_offsets",
     "GenericOffsetCommitPartition.commit_timestamp",
-    "DescribeConfigsResourceResult.is_default",
+    "GenericConfigEntry.is_default",
 }
 """Fields of versions that Kafka 4 has forgotten; we declare these to refuse them."""
 

@@ -3,11 +3,10 @@
 import pytest
 
 from seglog.protocol import api
+from seglog.protocol.api import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ApiKey
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.messages import metadata as wire
-from seglog.protocol.kafka.schema import NOT_REQUESTED
-from seglog.protocol.kafka.translate import metadata
+from support.kafka_messages import read_request, written_response
 
 TOPIC_ID = bytes(range(16))
 
@@ -15,19 +14,11 @@ TOPIC_ID = bytes(range(16))
 def read_metadata(version: int, names: list[str | None] | None) -> api.MetadataRequest:
     entries = None
     if names is not None:
-        entries = [
-            wire.MetadataRequestTopic(topic_id=bytes(16) if name else TOPIC_ID, name=name)
-            for name in names
-        ]
-    message = wire.MetadataRequest(
-        topics=entries,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=version >= 8,
+        entries = [{"topic_id": bytes(16) if name else TOPIC_ID, "name": name} for name in names]
+    request: api.MetadataRequest = read_request(
+        ApiKey.METADATA, version, topics=entries, include_topic_authorized_operations=version >= 8
     )
-    decoded, _ = codec.decode(
-        wire.MetadataRequest, version, memoryview(codec.encode_bytes(message, version))
-    )
-    return metadata.read_metadata(decoded, version)
+    return request
 
 
 def test_no_topics_means_all_topics_in_later_versions_too() -> None:
@@ -51,18 +42,28 @@ def test_topic_is_asked_for_by_id() -> None:
     assert request.topic_ids == [TOPIC_ID]
 
 
+@pytest.mark.parametrize("topics", [None, [], ["a", "b"]])
+@pytest.mark.parametrize("ids", [[], [TOPIC_ID]])
+def test_request_changes_on_its_way(topics: list[str] | None, ids: list[bytes]) -> None:
+    """Names and ids share one list on the wire; ids alone name topics too."""
+    request = api.MetadataRequest(topics, ids)
+    data = memoryview(codec.encode_bytes(request, 12))
+    if ids:
+        request.topics = topics or []
+    assert codec.decode(api.MetadataRequest, 12, data)[0] == request
+
+
 def test_authorized_operations_are_lost_or_sent_unasked() -> None:
     """A version that cannot carry them must not fail on them either."""
     assert read_metadata(9, []).include_topic_authorized_operations
     topic = api.TopicMetadata("t", TOPIC_ID, [], authorized_operations=8)
     response = api.MetadataResponse([], "c", 1, [topic], authorized_operations=16)
     for version in range(14):
-        message = metadata.write_metadata(response, version)
-        codec.encode(message, version)
+        message = written_response(ApiKey.METADATA, response, version)
         cluster = message.cluster_authorized_operations
-        assert cluster == (16 if 8 <= version <= 10 else NOT_REQUESTED)
+        assert cluster == (16 if 8 <= version <= 10 else AUTHORIZED_OPERATIONS_NOT_REQUESTED)
         of_topic = message.topics[0].topic_authorized_operations
-        assert of_topic == (8 if version >= 8 else NOT_REQUESTED)
+        assert of_topic == (8 if version >= 8 else AUTHORIZED_OPERATIONS_NOT_REQUESTED)
 
 
 def test_unknown_id_has_no_name_to_answer_with() -> None:
@@ -71,14 +72,20 @@ def test_unknown_id_has_no_name_to_answer_with() -> None:
         [], "c", 1, [api.TopicMetadata(None, TOPIC_ID, [], ErrorCode.UNKNOWN_TOPIC_ID)]
     )
     for version, name in ((11, ""), (12, None)):
-        message = metadata.write_metadata(response, version)
-        codec.encode(message, version)
-        assert message.topics[0].name == name
+        assert written_response(ApiKey.METADATA, response, version).topics[0].name == name
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, 5), (6, 72)])
 def test_old_client_gets_listener_not_found(version: int, code: int) -> None:
     """Before version 6 it is LEADER_NOT_AVAILABLE."""
     topic = api.TopicMetadata("t", TOPIC_ID, [], ErrorCode.LISTENER_NOT_FOUND)
-    message = metadata.write_metadata(api.MetadataResponse([], "c", 1, [topic]), version)
-    assert message.topics[0].error_code == code
+    response = api.MetadataResponse([], "c", 1, [topic])
+    assert written_response(ApiKey.METADATA, response, version).topics[0].error_code == code
+
+
+def test_page_of_topics_takes_the_errors_of_old_metadata() -> None:
+    """Its version 0 is newer than all of those."""
+    topic = api.TopicMetadata("t", TOPIC_ID, [], ErrorCode.UNKNOWN_TOPIC_ID)
+    response = api.DescribeTopicPartitionsResponse([topic])
+    written = written_response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, response, 0)
+    assert written.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID

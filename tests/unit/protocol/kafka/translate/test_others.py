@@ -5,8 +5,7 @@ import pytest
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.translate import cluster, produce, producers
+from seglog.protocol.kafka.translate import produce, producers
 from support.kafka_messages import read_request, written_response
 
 
@@ -82,4 +81,4 @@ def test_endpoint_type_breaks_the_oldest_version() -> None:
     """Controllers can only be asked for from version 1 on."""
     response = api.DescribeClusterResponse("c", endpoint_type=2)
     for version in range(3):
-        codec.encode(cluster.write_cluster(response, version), version)
+        written_response(ApiKey.DESCRIBE_CLUSTER, response, version)
