@@ -139,6 +139,51 @@ def test_limits_of_time_go_by_the_speed_of_the_machine() -> None:
     assert not found
 
 
+ON_THE_CLOCK = ("tests/unit/clients/",)
+"""Unit tests that wait for time to pass: the clients take no clock."""
+
+
+def waits_for_time(tree: ast.AST) -> Iterator[ast.Call]:
+    """Sleeps, polling, and waits for an event of which the outcome is not looked at."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = node.value
+            is_wait = isinstance(call.func, ast.Attribute) and call.func.attr == "wait"
+            if is_wait and call.args and isinstance(call.args[0], ast.Constant):
+                yield call
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            is_turn = bool(node.args) and ast.unparse(node.args[0]) == "0"
+            if name == "eventually" or (name in {"time.sleep", "asyncio.sleep"} and not is_turn):
+                yield node
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["time.sleep(0.1)", "await asyncio.sleep(delay)", "event.wait(0.5)", "eventually(ready)"],
+)
+def test_waits_for_time_are_recognized(line: str) -> None:
+    assert list(waits_for_time(ast.parse(line)))
+
+
+@pytest.mark.parametrize(
+    "line", ["await asyncio.sleep(0)", "assert event.wait(5)", "await asyncio.wait(tasks)"]
+)
+def test_turns_of_the_loop_and_events_are_no_waits_for_time(line: str) -> None:
+    assert not list(waits_for_time(ast.parse(line)))
+
+
+def test_no_unit_test_sleeps() -> None:
+    """Clocks are injected, and a wait is for an event: `assert event.wait(5)`."""
+    found = [
+        f"{name}:{call.lineno}: {ast.unparse(call)}"
+        for path in (ROOT / "tests/unit").rglob("*.py")
+        if not (name := path.relative_to(ROOT).as_posix()).startswith(ON_THE_CLOCK)
+        for call in waits_for_time(ast.parse(path.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_the_daemon_runs_with_its_assertions() -> None:
     """Our own invariants are asserted: ``-O`` or PYTHONOPTIMIZE would switch them off."""
     for name in ("Dockerfile", "deploy/systemd/seglogd.service", "deploy/compose.yaml"):

@@ -12,7 +12,6 @@ import pytest
 
 from seglog.broker.daemon import log_output
 from seglog.broker.runtime.line_output import LineOutput
-from support.eventually import eventually
 
 
 @pytest.fixture
@@ -120,7 +119,7 @@ def test_an_event_whose_values_do_not_fit_is_written_as_it_is(
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-    eventually(output.flush)
+    assert output.flush(5)
     bad, good = map(json.loads, os.read(pipe[0], 65536).decode().splitlines())
     assert bad["event"] == "unreadable-event"
     assert "many" in bad["args"]
