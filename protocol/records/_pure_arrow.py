@@ -1,6 +1,6 @@
 """Records as columns in Arrow's layout, and back, in plain Python.
 
-Twins of ``protocol/_kernel_arrow.pxi``; the property tests hold the two against each other. No
+Twins of ``protocol/_kernel_arrow_*.pxi``; the property tests hold the two against each other. No
 Arrow library is needed for it: columns are plain buffers, little-endian, with a bit for each row
 that is not null and, where cells vary in length, int32 offsets into their data.
 """

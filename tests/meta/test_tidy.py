@@ -56,17 +56,17 @@ def tracked_files() -> tuple[Path, ...]:
     return tuple(path for name in listing.splitlines() if (path := ROOT / name).is_file())
 
 
-def sources() -> Iterator[Path]:
+def sources(*suffixes: str) -> Iterator[Path]:
     for path in tracked_files():
         top = path.relative_to(ROOT).parts[0]
-        if path.suffix == ".py" and top not in FOLDERS_WITH_TESTS_OR_SCRIPTS:
+        if path.suffix in suffixes and top not in FOLDERS_WITH_TESTS_OR_SCRIPTS:
             yield path
 
 
 def test_modules_can_be_read_at_once() -> None:
     crowded = {
         str(path.relative_to(ROOT)): lines
-        for path in sources()
+        for path in sources(".py", ".pyi", ".pyx", ".pxi")
         if (lines := path.read_text().count("\n")) > MODULE_LINES_MAX
     }
     assert not crowded
@@ -74,7 +74,7 @@ def test_modules_can_be_read_at_once() -> None:
 
 def test_functions_fit_a_screen() -> None:
     crowded = []
-    for path in sources():
+    for path in sources(".py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or 0) - node.lineno + 1 - docstring_lines(node)
