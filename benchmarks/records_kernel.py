@@ -52,7 +52,12 @@ def measure(name: str, kernel: ModuleType, count: int, value_bytes: int) -> None
     area, base, largest = kernel.encode_records(records)
     work: list[tuple[str, Callable[[], object]]] = [
         ("encode", lambda: kernel.encode_records(records)),
-        ("decode", lambda: kernel.decode_records(area, count, Record, "t", 0, 0, base)),
+        (
+            "decode",
+            lambda: kernel.decode_records(
+                area, count, Record, "t", 0, base_offset=0, base_timestamp=base
+            ),
+        ),
         ("validate", lambda: kernel.scan_records(area, count, base, True, base, largest)),
         ("find timestamp", lambda: kernel.find_timestamp(area, count, base, largest)),
         ("rewrite all", lambda: kernel.rewrite_records(area, count, base, base + 1)),

@@ -5,8 +5,8 @@ from typing import TypeVar
 from seglog.protocol.records._pure_arrow import (
     BinaryColumn,
     ColumnBuffers,
-    HeaderColumns,
     NumberColumn,
+    RowColumns,
 )
 from seglog.protocol.records.batch import BatchHeader
 from seglog.protocol.records.record import RecordFields
@@ -26,6 +26,7 @@ def decode_records(
     record_type: type[_RecordT],
     topic: str,
     partition: int,
+    *,
     base_offset: int,
     base_timestamp: int,
     append_time: int | None = None,
@@ -38,6 +39,7 @@ def scan_records(
     require_keys: bool = False,
     earliest_timestamp: int = ...,
     latest_timestamp: int = ...,
+    *,
     offenders_max: int = 1000,
 ) -> tuple[int, int, int, bool, tuple[int, ...], tuple[int, ...]]: ...
 def find_timestamp(
@@ -52,6 +54,7 @@ def rewrite_records(
     base_timestamp: int,
     new_base_timestamp: int | None = None,
     keep_mask: Buffer | None = None,
+    *,
     renumber: bool = False,
     reserve_bytes: int = 0,
 ) -> tuple[bytearray, int, int, int]: ...
@@ -91,6 +94,7 @@ def filter_batches(
     position: int,
     out: bytearray | memoryview,
     written: int,
+    *,
     now_ms: int,
     horizon_ms: int,
     protected_offsets: array[int],
@@ -100,6 +104,7 @@ def index_batches(
     end: int,
     file_position: int,
     interval_bytes: int,
+    *,
     bytes_since_entry: int,
     max_timestamp: int,
     offset_of_max_timestamp: int,
@@ -124,6 +129,7 @@ class RecordColumns:
         record_count: int,
         base_offset: int,
         base_timestamp: int,
+        *,
         append_time: int | None = None,
         from_offset: int = ...,
         end_offset: int = ...,
@@ -138,12 +144,7 @@ def place_rows(
     keyless_partition: int,
 ) -> tuple[bytearray, list[int]]: ...
 def encode_columns(
-    rows: int,
-    key: BinaryColumn | None,
-    value: BinaryColumn | None,
-    timestamps: NumberColumn | None,
-    headers: HeaderColumns | None,
-    default_timestamp: int,
+    columns: RowColumns,
     order: Buffer,
     first: int,
     end: int,

@@ -79,6 +79,7 @@ def scan_records(
     bint require_keys=False,
     int64_t earliest_timestamp=INT64_MIN,
     int64_t latest_timestamp=INT64_MAX,
+    *,
     Py_ssize_t offenders_max=1000,
 ):
     """Check the structure of a records area and sum it up; the twin is in ``_pure.py``."""
@@ -311,6 +312,7 @@ def rewrite_records(
     int64_t base_timestamp,
     new_base_timestamp=None,
     keep_mask=None,
+    *,
     bint renumber=False,
     Py_ssize_t reserve_bytes=0,
 ):

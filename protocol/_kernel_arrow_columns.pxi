@@ -292,6 +292,7 @@ cdef class RecordColumns:
         Py_ssize_t record_count,
         int64_t base_offset,
         int64_t base_timestamp,
+        *,
         append_time=None,
         int64_t from_offset=INT64_MIN,
         int64_t end_offset=INT64_MAX,

@@ -270,12 +270,7 @@ cdef class RecordSource:
 
 
 def encode_columns(
-    Py_ssize_t rows,
-    key,
-    value,
-    timestamps,
-    headers,
-    int64_t default_timestamp,
+    columns,
     order,
     Py_ssize_t first,
     Py_ssize_t end,
@@ -283,9 +278,8 @@ def encode_columns(
     Py_ssize_t reserve_bytes=0,
 ):
     """Encode rows of columns as records; the twin is in ``_pure_arrow.py``."""
-    cdef RecordSource source = RecordSource(
-        rows, key, value, timestamps, headers, default_timestamp
-    )
+    cdef RecordSource source = RecordSource(*columns)
+    cdef Py_ssize_t rows = source.rows
     cdef Py_buffer view
     cdef const int32_t* indexes
     cdef unsigned char* target

@@ -203,7 +203,7 @@ cdef int _copy_header(header, BatchFields* batch) except -1:
 
 def index_batches(
     const unsigned char[::1] data, Py_ssize_t end, int64_t file_position, int64_t interval_bytes,
-    int64_t bytes_since_entry, int64_t max_timestamp, int64_t offset_of_max_timestamp
+    *, int64_t bytes_since_entry, int64_t max_timestamp, int64_t offset_of_max_timestamp
 ):
     """The entries of the sparse indexes of a segment for a chunk of whole batches (IDX-1, TIX-1).
 

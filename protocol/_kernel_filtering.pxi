@@ -177,7 +177,7 @@ def filter_records(
 
 def filter_batches(
     SkimpyOffsetMap keys, const unsigned char[::1] data, Py_ssize_t position,
-    unsigned char[::1] out, Py_ssize_t written, int64_t now_ms, int64_t horizon_ms,
+    unsigned char[::1] out, Py_ssize_t written, *, int64_t now_ms, int64_t horizon_ms,
     const int64_t[::1] protected_offsets
 ):
     """Pass two over the plain batches of a chunk: copy or rebuild remaining records into ``out``.

@@ -278,6 +278,7 @@ def decode_records(
     type record_type,
     str topic,
     partition,
+    *,
     int64_t base_offset,
     int64_t base_timestamp,
     append_time=None,

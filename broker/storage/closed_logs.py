@@ -105,7 +105,7 @@ class ClosedLog(NamedTuple):
             [ClosedSegment(*segment) for segment in segments],
             [EpochEntry(*epoch) for epoch in epochs],
             snapshot_offsets,
-            None if producers is None else [_producer(*fields) for fields in producers],
+            None if producers is None else [*map(_producer, producers)],
         )
 
 
@@ -196,21 +196,7 @@ def _producer_fields(entry: ProducerEntry) -> tuple[Any, ...]:
     )
 
 
-def _producer(
-    producer_id: int,
-    epoch: int,
-    coordinator_epoch: int,
-    last_timestamp_ms: int,
-    seen_ms: int,
-    open_transaction_offset: int | None,
-    batches: Iterable[Iterable[int]],
-) -> ProducerEntry:
-    return ProducerEntry(
-        producer_id,
-        epoch,
-        coordinator_epoch,
-        last_timestamp_ms,
-        seen_ms,
-        open_transaction_offset,
-        [RetainedBatch(*batch) for batch in batches],
-    )
+def _producer(fields: Sequence[Any]) -> ProducerEntry:
+    entry = ProducerEntry(*fields)
+    entry.batches = [RetainedBatch(*batch) for batch in entry.batches]
+    return entry

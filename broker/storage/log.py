@@ -89,8 +89,9 @@ class Log:
         )
         self._flusher = LogFlusher(file_system, parts)
         self._writer = LogWriter(
-            file_system, directory, str(topic_partition), config, parts, self._reader, self._flusher
-        )
+            file_system, directory, str(topic_partition), config, parts,
+            reader=self._reader, flusher=self._flusher,
+        )  # fmt: skip
         self._reported_future: LogSegment | None = None
         self._closed_end = parts.offsets.log_end if was_closed else None
         self._closed_active = parts.segments.active

@@ -49,6 +49,7 @@ class LogHousekeeping:
         registry: LogRegistry,
         deletions: DeletionQueue,
         failures: StorageFailures,
+        *,
         config: BrokerConfig,
         free_bytes_of: Callable[[str], int],
     ) -> None:
@@ -57,9 +58,9 @@ class LogHousekeeping:
             registry,
             deletions,
             failures,
-            config,
-            free_bytes_of,
-            self.schedule_deletion,
+            config=config,
+            free_bytes_of=free_bytes_of,
+            schedule_deletion=self.schedule_deletion,
         )
         self._file_system = file_system
         self._directories = directories

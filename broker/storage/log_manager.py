@@ -85,8 +85,8 @@ class LogManager:
             self._registry,
             self._deletions,
             self.failures,
-            config,
-            free_bytes_of,
+            config=config,
+            free_bytes_of=free_bytes_of,
         )
 
     # ---- start and stop
@@ -263,8 +263,8 @@ class LogManager:
             topic_partitions,
             NewPartitions(config, topic_id, expiration_ms, now_ms),
             self._registry.counts_by_directory(),
-            self.failures.report,
-            self.housekeeping.stale_checkpoints,
+            report=self.failures.report,
+            before=self.housekeeping.stale_checkpoints,
         )
 
     def make_logs(

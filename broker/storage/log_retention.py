@@ -63,6 +63,7 @@ class LogRetention:
         registry: LogRegistry,
         deletions: DeletionQueue,
         failures: StorageFailures,
+        *,
         config: BrokerConfig,
         free_bytes_of: Callable[[str], int],
         schedule_deletion: ScheduleDeletion,

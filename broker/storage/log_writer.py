@@ -52,6 +52,7 @@ class LogWriter:
         log_name: str,
         config: LogConfig,
         parts: LogParts,
+        *,
         reader: LogReader,
         flusher: LogFlusher,
     ) -> None:

@@ -48,6 +48,7 @@ class PartitionMaking:
         names: Sequence[TopicPartition],
         new: NewPartitions,
         partition_counts: Mapping[str, int],
+        *,
         report: Callable[[LogDir, StorageError], None],
         before: Callable[[LogDir, Collection[TopicPartition]], Sequence[Callable[[], None]]],
     ) -> None:

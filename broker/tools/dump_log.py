@@ -55,6 +55,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object a line.")
 def dump_log(
+    *,
     files: tuple[Path, ...],
     listed: str | None,
     with_records: bool,

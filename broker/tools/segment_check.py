@@ -75,7 +75,9 @@ def check_segment(
     """
     # Read the indexes first: the broker writes the data before its index entries.
     checks = [
-        _IndexCheck(file_system, directory, base_offset, suffix, role, findings, state)
+        _IndexCheck(
+            file_system, directory, base_offset, suffix, role=role, findings=findings, state=state
+        )
         for suffix in INDEX_READERS
     ]
     path = segment_path(directory, base_offset, LOG_SUFFIX + state)
@@ -149,6 +151,7 @@ class _IndexCheck:
         directory: str,
         base_offset: int,
         suffix: str,
+        *,
         role: SegmentRole,
         findings: Findings,
         state: str,

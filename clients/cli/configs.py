@@ -45,6 +45,7 @@ def configs() -> None:
 @json_option
 @connection_options
 def describe(
+    *,
     kind: str,
     name: str | None,
     is_default: bool,

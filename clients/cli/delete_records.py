@@ -40,6 +40,7 @@ _HIGH_WATERMARK: Final = -1
 @json_option
 @connection_options
 def delete_records(
+    *,
     topic: str | None,
     offsets: tuple[PartitionOffset, ...],
     before: int | None,

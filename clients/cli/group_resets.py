@@ -109,6 +109,7 @@ def rule_options(command: Any) -> Any:
 @json_option
 @connection_options
 def reset_offsets(
+    *,
     choice: GroupChoice,
     topics: tuple[TopicChoice, ...],
     all_topics: bool,

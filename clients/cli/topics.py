@@ -52,6 +52,7 @@ def topics() -> None:
 @json_option
 @connection_options
 def create(
+    *,
     names: tuple[str, ...],
     partitions: int | None,
     replication_factor: int | None,

@@ -64,9 +64,9 @@ class BatchAssembler:
                 count,
                 header.base_offset,
                 header.base_timestamp,
-                header.append_time_ms,
-                start,
-                end,
+                append_time=header.append_time_ms,
+                from_offset=start,
+                end_offset=end,
             )
             if records.rows >= self._batch_rows or records.data_bytes >= self._batch_bytes:
                 yield from self.finish()

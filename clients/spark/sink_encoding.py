@@ -16,6 +16,7 @@ from seglog.protocol.records.columns import (
     BinaryColumn,
     HeaderColumns,
     NumberColumn,
+    RowColumns,
     encode_columns,
     place_rows,
 )
@@ -185,12 +186,7 @@ class _Columns:
     ) -> tuple[BatchHeader, bytearray, int]:
         """Header, space for it and records of some of ``order[first:end]``, and where they end."""
         batch, reached, base_timestamp, max_timestamp = encode_columns(
-            self._rows,
-            self.key,
-            self._value,
-            self._timestamps,
-            self._headers,
-            now_ms,
+            RowColumns(self._rows, self.key, self._value, self._timestamps, self._headers, now_ms),
             order,
             first,
             end,

@@ -151,6 +151,7 @@ def decode_records(
     record_type: type[RecordT],
     topic: str,
     partition: int,
+    *,
     base_offset: int,
     base_timestamp: int,
     append_time: int | None = None,
@@ -191,6 +192,7 @@ def scan_records(
     require_keys: bool = False,
     earliest_timestamp: int = INT64_MIN,
     latest_timestamp: int = INT64_MAX,
+    *,
     offenders_max: int = 1000,
 ) -> tuple[int, int, int, bool, tuple[int, ...], tuple[int, ...]]:
     """Check the structure of a records area and sum it up.
@@ -270,6 +272,7 @@ def rewrite_records(
     base_timestamp: int,
     new_base_timestamp: int | None = None,
     keep_mask: Buffer | None = None,
+    *,
     renumber: bool = False,
     reserve_bytes: int = 0,
 ) -> tuple[bytearray, int, int, int]:

@@ -7,7 +7,7 @@ that is not null and, where cells vary in length, int32 offsets into their data.
 
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from seglog.protocol.records._pure import murmur2
 from seglog.protocol.records._pure_fields import (
@@ -42,6 +42,24 @@ NumberColumn = tuple[int, int, Buffer | None, Buffer | None]
 """Rows, offset, validity and values of one."""
 HeaderColumns = tuple[NumberColumn, BinaryColumn, BinaryColumn]
 """The lists (rows, offset, validity, offsets) and the keys and values that they point to."""
+
+
+class RowColumns(NamedTuple):
+    """Columns to make records of; a missing column is None, its cells are null.
+
+    Attributes:
+        rows: how many there are.
+        timestamps: microseconds.
+        default_timestamp: milliseconds, for rows without a timestamp.
+    """
+
+    rows: int
+    key: BinaryColumn | None
+    value: BinaryColumn | None
+    timestamps: NumberColumn | None
+    headers: HeaderColumns | None
+    default_timestamp: int
+
 
 INT64_MIN: Final = -(2**63)
 _MICROSECONDS_MAX: Final = INT64_MAX // 1000
@@ -122,6 +140,7 @@ class RecordColumns:
         record_count: int,
         base_offset: int,
         base_timestamp: int,
+        *,
         append_time: int | None = None,
         from_offset: int = INT64_MIN,
         end_offset: int = INT64_MAX,
@@ -347,15 +366,8 @@ def _partition_of_key(
 class _RecordSource:
     """The columns of the records that are to be encoded."""
 
-    def __init__(
-        self,
-        rows: int,
-        key: BinaryColumn | None,
-        value: BinaryColumn | None,
-        timestamps: NumberColumn | None,
-        headers: HeaderColumns | None,
-        default_timestamp: int,
-    ) -> None:
+    def __init__(self, columns: RowColumns) -> None:
+        rows, key, value, timestamps, headers, default_timestamp = columns
         self.rows = rows
         self._default_timestamp = default_timestamp
         self._key = None if key is None else _BinarySource(key)
@@ -418,12 +430,7 @@ def _append_sized(out: bytearray, cell: bytes | None) -> None:
 
 
 def encode_columns(
-    rows: int,
-    key: BinaryColumn | None,
-    value: BinaryColumn | None,
-    timestamps: NumberColumn | None,
-    headers: HeaderColumns | None,
-    default_timestamp: int,
+    columns: RowColumns,
     order: Buffer,
     first: int,
     end: int,
@@ -444,7 +451,8 @@ def encode_columns(
         RecordError: MESSAGE_TOO_LARGE: a record that no batch can hold.
         ValueError: columns that do not fit, or a header without a key.
     """
-    source = _RecordSource(rows, key, value, timestamps, headers, default_timestamp)
+    rows = columns.rows
+    source = _RecordSource(columns)
     indexes = memoryview(order).cast("B")
     count_max = indexes.nbytes // 4
     if not 0 <= first <= end <= count_max:

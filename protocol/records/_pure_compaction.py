@@ -1,7 +1,9 @@
-"""The kernels of log compaction in plain Python: twins of ``protocol/_kernel_compaction.pxi``.
+"""The kernels of log compaction in plain Python.
 
-Same names, arguments, results and errors; ``compaction.py`` explains their purpose. The map of
-this twin is a dict with the capacity, not the fixed memory, of the compiled one.
+Twins of ``protocol/_kernel_offset_map.pxi``, ``_kernel_compaction.pxi`` and
+``_kernel_filtering.pxi``: same names, arguments, results and errors; ``compaction.py`` explains
+their purpose. The map of this twin is a dict with the capacity, not the fixed memory, of the
+compiled one.
 """
 
 import hashlib
@@ -215,6 +217,7 @@ def filter_batches(
     position: int,
     out: bytearray | memoryview,
     written: int,
+    *,
     now_ms: int,
     horizon_ms: int,
     protected_offsets: "array[int]",
@@ -260,6 +263,7 @@ def index_batches(
     end: int,
     file_position: int,
     interval_bytes: int,
+    *,
     bytes_since_entry: int,
     max_timestamp: int,
     offset_of_max_timestamp: int,

@@ -245,10 +245,10 @@ class RecordBatch:
             Record,
             topic,
             partition,
-            header.base_offset,
-            header.base_timestamp,
-            header.append_time_ms,
-            from_offset,
+            base_offset=header.base_offset,
+            base_timestamp=header.base_timestamp,
+            append_time=header.append_time_ms,
+            from_offset=from_offset,
         )
 
     def __iter__(self) -> Iterator[Record]:

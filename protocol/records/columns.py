@@ -15,6 +15,7 @@ from seglog.protocol.records._pure_arrow import (
     HeaderBuffers,
     HeaderColumns,
     NumberColumn,
+    RowColumns,
 )
 
 if TYPE_CHECKING or not kernel.COMPILED:
@@ -30,6 +31,7 @@ __all__ = [
     "HeaderColumns",
     "NumberColumn",
     "RecordColumns",
+    "RowColumns",
     "encode_columns",
     "place_rows",
 ]

@@ -77,8 +77,8 @@ def rebuild_records(
         header.base_timestamp,
         delete_horizon_ms,
         None if keep is None else _mask(keep, header.record_count, memoryview(area).nbytes),
-        renumber_offsets,
-        HEADER_BYTES,
+        renumber=renumber_offsets,
+        reserve_bytes=HEADER_BYTES,
     )
     if kept == 0 or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         max_timestamp = header.max_timestamp

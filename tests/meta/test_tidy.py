@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
+POSITIONAL_PARAMETERS_MAX = 6
+CYTHON_FUNCTION = re.compile(r"^ *def (\w+)\(([^)]*)\)", re.MULTILINE)
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 FOLDERS_WITH_TESTS_OR_SCRIPTS = ("tests", "benchmarks", "examples")
 PLAIN_PLACES = (
@@ -80,6 +82,24 @@ def test_functions_fit_a_screen() -> None:
                 lines = (node.end_lineno or 0) - node.lineno + 1 - docstring_lines(node)
                 if lines > FUNCTION_LINES_MAX:
                     crowded.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
+    assert not crowded
+
+
+def test_no_function_takes_more_than_six_positional_parameters() -> None:
+    crowded = []
+    for path in sources(".py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+                count = len(names) - (names[:1] in (["self"], ["cls"]))
+                if count > POSITIONAL_PARAMETERS_MAX:
+                    crowded.append(f"{path.relative_to(ROOT)}: {node.name} takes {count}")
+    for path in sources(".pyx", ".pxi"):
+        for name, parameters in CYTHON_FUNCTION.findall(path.read_text()):
+            positional = re.split(r"(?:^|,)\s*\*", parameters)[0]
+            names = [each for each in positional.split(",") if each.strip() not in ("", "self")]
+            if len(names) > POSITIONAL_PARAMETERS_MAX:
+                crowded.append(f"{path.relative_to(ROOT)}: {name} takes {len(names)}")
     assert not crowded
 
 

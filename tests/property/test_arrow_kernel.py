@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from seglog.protocol.errors import RecordError
 from seglog.protocol.records import _pure, _pure_arrow
+from seglog.protocol.records.columns import RowColumns
 from seglog.protocol.records.record import Record, RecordFields
 from support.record_strategies import (
     areas,
@@ -26,20 +27,21 @@ MILLISECONDS_MAX = (2**63 - 1) // 1000
 sane_timestamps = st.integers(-MILLISECONDS_MAX, MILLISECONDS_MAX)
 
 
-def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+def outcome(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Return what a kernel function gives back, or how it refuses."""
     try:
-        return function(*arguments)
+        return function(*arguments, **named)
     except RecordError as error:
         return error.code, error.message, error.record_errors
     except ValueError as error:
         return type(error), str(error)
 
 
-def columns_of(kernel: Any, flags: tuple[bool, ...], steps: Sequence[Sequence[Any]]) -> Any:
+def columns_of(kernel: Any, flags: tuple[bool, ...], steps: Sequence[tuple[Any, Any]]) -> Any:
     columns = kernel.RecordColumns(*flags)
     outcomes = [
-        (outcome(columns.append, *step), columns.rows, columns.data_bytes) for step in steps
+        (outcome(columns.append, *area, **bounds), columns.rows, columns.data_bytes)
+        for area, bounds in steps
     ]
     return outcomes, columns.take(), columns.take()
 
@@ -52,7 +54,10 @@ steps = st.lists(
 @given(steps, st.tuples(st.booleans(), st.booleans(), st.booleans()))
 def test_the_kernels_make_different_columns(drawn: Any, flags: tuple[bool, ...]) -> None:
     calls = [
-        (area, count, base_offset, base_timestamp, append_time, *sorted(bounds))
+        (
+            (area, count, base_offset, base_timestamp),
+            {"append_time": append_time, "from_offset": min(bounds), "end_offset": max(bounds)},
+        )
         for (area, count, base_timestamp), base_offset, append_time, *bounds in drawn
     ]
     assert columns_of(compiled, flags, calls) == columns_of(_pure_arrow, flags, calls)
@@ -81,7 +86,13 @@ def test_a_cell_differs_from_the_field_of_its_record(
         area, base_timestamp, _ = _pure.encode_records(records)
         columns.append(area, len(records), base_offset, base_timestamp)
         expected += _pure.decode_records(
-            area, len(records), Record, "", -1, base_offset, base_timestamp
+            area,
+            len(records),
+            Record,
+            "",
+            -1,
+            base_offset=base_offset,
+            base_timestamp=base_timestamp,
         )
     rows, key, value, offsets, timestamps, types, headers = columns.take()
     assert rows == len(expected)
@@ -164,18 +175,18 @@ def test_encoded_columns_differ_from_encoded_records(
     records = [
         (max(-MILLISECONDS_MAX, min(MILLISECONDS_MAX, stamp)), *rest) for stamp, *rest in records
     ]
-    arguments = (
+    columns = RowColumns(
         len(records),
         binary_column([record[1] for record in records], offset),
         binary_column([record[2] for record in records]),
         number_column([record[0] * 1000 for record in records], "q", offset),
         header_columns([record[3] for record in records], offset),
         7,
-        struct.pack(f"<{len(records)}i", *range(len(records))),
     )
+    order = struct.pack(f"<{len(records)}i", *range(len(records)))
     first = 0
     while first < len(records):
-        call = (*arguments, first, len(records), max_bytes, reserve_bytes)
+        call = (columns, order, first, len(records), max_bytes, reserve_bytes)
         area, end, base, largest = compiled.encode_columns(*call)
         assert (area, end, base, largest) == _pure_arrow.encode_columns(*call)
         assert end > first
@@ -196,8 +207,8 @@ def test_hostile_columns_are_read_by_one_kernel_only(
         (None, ((len(records), 0, None, broken[3]), broken, broken)),
     ):
         call = (
-            len(records), key, None, None, headers, -1, struct.pack(f"<{len(rows)}i", *rows),
-            0, len(rows), 100,
+            RowColumns(len(records), key, None, None, headers, -1),
+            struct.pack(f"<{len(rows)}i", *rows), 0, len(rows), 100,
         )  # fmt: skip
         expected = outcome(_pure_arrow.encode_columns, *call)
         assert outcome(compiled.encode_columns, *call) == expected

@@ -76,7 +76,14 @@ def run(
     mapped = module.map_batches(offset_map, data, 0, start_offset)
     out = bytearray(2 * len(data) + 4096)
     filtered = module.filter_batches(
-        offset_map, data, 0, out, 0, NOW_MS, HORIZON_MS, array("q", sorted(protected))
+        offset_map,
+        data,
+        0,
+        out,
+        0,
+        now_ms=NOW_MS,
+        horizon_ms=HORIZON_MS,
+        protected_offsets=array("q", sorted(protected)),
     )
     return mapped, offset_map.size, offset_map.latest_offset, filtered, bytes(out[: filtered[1]])
 
@@ -206,5 +213,6 @@ def test_the_sparse_index_of_a_cleaned_segment_differs_between_twins(
     specification: list, interval_bytes: int, since: int
 ) -> None:
     data, _ = build(specification)
-    arguments = (data, len(data), 1000, interval_bytes, since, -1, -1)
-    assert kernel.index_batches(*arguments) == pure.index_batches(*arguments)
+    arguments = (data, len(data), 1000, interval_bytes)
+    before = {"bytes_since_entry": since, "max_timestamp": -1, "offset_of_max_timestamp": -1}
+    assert kernel.index_batches(*arguments, **before) == pure.index_batches(*arguments, **before)

@@ -24,6 +24,7 @@ from seglog.broker.coordinator.groups.state import (
     ClockReading,
     GroupLimits,
     GroupState,
+    Joining,
     Outcome,
 )
 from seglog.broker.errors import RequestError
@@ -108,14 +109,15 @@ class ClassicGroup(RebalancingGroup):
         self._check_room(request)
         self._check_protocols(request)
         outcome = Outcome()
+        joining = Joining(request, client, ticket, now)
         if not request.member_id:
-            self._join_without_id(request, client, ticket, now, new_member_id, outcome)
+            self._join_without_id(joining, new_member_id, outcome)
         elif request.member_id in self._pending and request.group_instance_id is None:
             del self._pending[request.member_id]
-            self._add(request, client, ticket, now, request.member_id, outcome)
+            self._add(joining, request.member_id, outcome)
         else:
             member = self.members.find(request.member_id, request.group_instance_id)
-            self._rejoin(member, request, ticket, now, outcome)
+            self._rejoin(member, joining, outcome)
         return outcome
 
     def _check_room(self, request: JoinGroupRequest) -> None:
@@ -161,34 +163,30 @@ class ClassicGroup(RebalancingGroup):
 
     def _join_without_id(
         self,
-        request: JoinGroupRequest,
-        client: Client,
-        ticket: Ticket,
-        now: ClockReading,
+        joining: Joining,
         new_member_id: str,
         outcome: Outcome,
     ) -> None:
+        request, _, ticket, now = joining
         if request.group_instance_id is not None:
             known = self.members.of_instance(request.group_instance_id)
             if known is not None:
-                self._take_over(known, request, client, ticket, now, new_member_id, outcome)
+                self._take_over(known, joining, new_member_id, outcome)
                 return
         elif request.knows_member_id_required:
             self._give_id(new_member_id, now.monotonic_ms + request.session_timeout_ms)
             answer = JoinGroupResponse(new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
             outcome.answers.append((ticket, answer))
             return
-        self._add(request, client, ticket, now, new_member_id, outcome)
+        self._add(joining, new_member_id, outcome)
 
     def _add(
         self,
-        request: JoinGroupRequest,
-        client: Client,
-        ticket: Ticket,
-        now: ClockReading,
+        joining: Joining,
         member_id: str,
         outcome: Outcome,
     ) -> None:
+        request, client, ticket, now = joining
         if not len(self.members):
             self.protocol_type = request.protocol_type
         member = Member(
@@ -210,14 +208,8 @@ class ClassicGroup(RebalancingGroup):
         self._prepare_rebalance(now, outcome)
         self._complete_join_if_ready(now, outcome)
 
-    def _rejoin(
-        self,
-        member: Member,
-        request: JoinGroupRequest,
-        ticket: Ticket,
-        now: ClockReading,
-        outcome: Outcome,
-    ) -> None:
+    def _rejoin(self, member: Member, joining: Joining, outcome: Outcome) -> None:
+        request, _, ticket, now = joining
         is_unchanged = member.protocols == request.protocols
         leads = member.member_id == self.members.leader_id
         if is_unchanged and (
@@ -236,16 +228,10 @@ class ClassicGroup(RebalancingGroup):
         self._complete_join_if_ready(now, outcome)
 
     def _take_over(
-        self,
-        member: Member,
-        request: JoinGroupRequest,
-        client: Client,
-        ticket: Ticket,
-        now: ClockReading,
-        member_id: str,
-        outcome: Outcome,
+        self, member: Member, joining: Joining, member_id: str, outcome: Outcome
     ) -> None:
         """A static member came back as a new process."""
+        request, client, ticket, now = joining
         old_leader_id = self.members.leader_id
         self._dismiss(member, ErrorCode.FENCED_INSTANCE_ID, outcome)
         self._unsynced.discard(member.member_id)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from seglog.broker.coordinator.groups.members import Ticket
-from seglog.protocol.api import JoinGroupResponse, SyncGroupResponse
+from seglog.protocol.api import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 
 Answer: TypeAlias = tuple[Ticket, JoinGroupResponse | SyncGroupResponse]
 
@@ -57,6 +57,15 @@ class Client(NamedTuple):
 
     client_id: str
     host: str
+
+
+class Joining(NamedTuple):
+    """A request to join, with everything that comes with it."""
+
+    request: JoinGroupRequest
+    client: Client
+    ticket: Ticket
+    now: ClockReading
 
 
 @dataclass(slots=True)

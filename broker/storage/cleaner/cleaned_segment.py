@@ -88,9 +88,9 @@ class CleanedSegments:
                 len(batches),
                 self._files.log.size,
                 self._plan.index_interval_bytes,
-                before.bytes_since_entry,
-                before.max_timestamp,
-                before.offset_of_max_timestamp,
+                bytes_since_entry=before.bytes_since_entry,
+                max_timestamp=before.max_timestamp,
+                offset_of_max_timestamp=before.offset_of_max_timestamp,
             )
         )
 

@@ -143,7 +143,7 @@ class _Filtering:
         while True:
             position, written, why, total, kept, invalid = filter_batches(
                 self._keys, view, position, self._out, written,
-                plan.now_ms, plan.horizon_ms, self._protected,
+                now_ms=plan.now_ms, horizon_ms=plan.horizon_ms, protected_offsets=self._protected,
             )  # fmt: skip
             statistics.records_read += total
             statistics.records_kept += kept

@@ -106,12 +106,12 @@ class TooShort(NamedTuple):
 def test_a_record_type_without_room_is_written_beyond(module: object) -> None:
     area = _pure.encode_records(record_fields(1))[0]
     assert isinstance(
-        module.decode_records(area, 1, OtherRecord, "t", 0, 0, T)[0],  # type: ignore[attr-defined]  # either kernel
+        module.decode_records(area, 1, OtherRecord, "t", 0, base_offset=0, base_timestamp=T)[0],  # type: ignore[attr-defined]  # either kernel
         OtherRecord,
     )
     for record_type in (TooShort, tuple, list, int):
         with pytest.raises(TypeError):
-            module.decode_records(area, 1, record_type, "t", 0, 0, T)  # type: ignore[attr-defined]  # either kernel
+            module.decode_records(area, 1, record_type, "t", 0, base_offset=0, base_timestamp=T)  # type: ignore[attr-defined]  # either kernel
 
 
 def test_decoded_records_leak() -> None:
@@ -120,7 +120,7 @@ def test_decoded_records_leak() -> None:
     area = _pure.encode_records([(T, key, None, (header,))] * 100)[0]
     gc.collect()
     before = sys.getrefcount(topic), sys.getrefcount(Record)
-    records = compiled.decode_records(area, 100, Record, topic, 0, 0, T)
+    records = compiled.decode_records(area, 100, Record, topic, 0, base_offset=0, base_timestamp=T)
     assert type(records[0]) is Record
     assert records[7] == Record(topic, 0, 7, T, key, None, (header,))
     assert hash(records[7]) == hash(Record(topic, 0, 7, T, key, None, (header,)))
@@ -137,7 +137,7 @@ def test_a_refused_area_leaks() -> None:
     before = sys.getrefcount(topic)
     for _ in range(50):
         with pytest.raises(RecordError):
-            compiled.decode_records(area[:-1], 5, Record, topic, 0, 0, T)
+            compiled.decode_records(area[:-1], 5, Record, topic, 0, base_offset=0, base_timestamp=T)
     area += b"the buffer is not locked"
     assert sys.getrefcount(topic) == before
 
@@ -166,9 +166,11 @@ def test_a_buffer_that_changes_meanwhile_is_read_beyond() -> None:
         for _ in range(300):
             for work in (
                 lambda: compiled.scan_records(area, 3000, base),
-                lambda: compiled.rewrite_records(area, 3000, base, base + 5, None, True),
+                lambda: compiled.rewrite_records(area, 3000, base, base + 5, renumber=True),
                 lambda: compiled.find_timestamp(area, 3000, base, base + 10**6),
-                lambda: compiled.decode_records(area, 3000, Record, "t", 0, 0, base),
+                lambda: compiled.decode_records(
+                    area, 3000, Record, "t", 0, base_offset=0, base_timestamp=base
+                ),
             ):
                 try:
                     work()
