@@ -353,8 +353,8 @@ class AsyncAdmin(TransactionTools):
             group: its name.
             partitions: topics or ``(topic, partition)`` pairs; None: all that have an offset.
             to: "earliest", "latest", an offset, a datetime for the first record at or after it,
-                "current" for what is committed (and the end where nothing is), or a mapping with
-                an offset for each partition.
+                "current" for the committed offset (the end without one), or a mapping with an
+                offset for each partition.
             shift_by: instead: so many offsets forward, or back if negative.
             dry_run: only say what would be done.
 

@@ -94,7 +94,7 @@ class BrokerAccess:
     async def begin(self, request: Any, timeout_s: float, node_id: int) -> PendingAnswer:
         """Send a request to a broker and return what waits for its answer.
 
-        For those to whom the order of requests matters: what is begun later is sent later.
+        For callers to whom the order of requests matters: a later one is sent later.
         """
         connection = await self._connect_to(node_id, timeout_s)
         return await connection.begin(request, timeout_s)
@@ -142,7 +142,7 @@ class BrokerAccess:
             raise self._unreachable(address, error.reason) from error
 
     def _unreachable(self, address: Address, reason: str) -> BrokerUnreachableError:
-        """The error, which says where an address comes from that nobody has typed."""
+        """The error, which names the origin of an address that no user has typed."""
         if self._informant is not None and address not in self._bootstrap:
             source = address_text(*self._informant)
             reason += f" (the address is what {source} says of itself: advertised.listeners)"

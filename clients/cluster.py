@@ -1,8 +1,8 @@
 """The brokers and topics as a client knows them, and the way to ask a broker.
 
-Metadata is kept for the topics that somebody watches and refreshed in the background. A refresh
+Metadata is kept for watched topics and refreshed in the background. A refresh
 never asks the broker to create a topic; only ``find_topic(create=True)`` does, once, for a send.
-Belongs to one loop; ``topics`` and what is in it may be read by any thread: it is replaced as a
+Belongs to one loop; any thread may read ``topics`` and its contents: it is replaced as a
 whole and never changed.
 """
 
@@ -115,7 +115,7 @@ class Cluster(BrokerAccess):
         return self.metadata.leader_of(partition)
 
     def unwatch(self, topics: Iterable[str]) -> None:
-        """Nobody needs these topics any more."""
+        """These topics are not needed any more."""
         gone = frozenset(topics)
         self._watched -= gone
         self.metadata.forget(gone)

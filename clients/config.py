@@ -219,8 +219,8 @@ class ProducerConfig(ClientConfig):
         _check_choice("enable_idempotence", self.enable_idempotence, (None, True, False))
         if self.enable_idempotence and self.wire_acks is not Acks.ALL:
             raise ConfigurationError(
-                f"enable_idempotence=True needs acks='all', not acks={self.acks!r}: only then is "
-                "it known what was stored"
+                f"enable_idempotence=True needs acks='all', not acks={self.acks!r}: only then are "
+                "the stored records known"
             )
         _check_name(self, "transactional_id")
         _check_range(self, "transaction_timeout_ms", 1, INT32_MAX)
@@ -264,7 +264,7 @@ class ConsumerConfig(ClientConfig):
         fetch_max_wait_ms: longest wait of the broker.
         fetch_max_bytes: bound on one answer; a larger first batch is still sent whole.
         partition_fetch_bytes: the same for one partition.
-        prefetch_bytes: bound on what is fetched ahead of the application; exceeded by at most
+        prefetch_bytes: bound on bytes fetched ahead of the application; exceeded by at most
             one answer for each request that is under way.
         check_crcs: whether the checksum of every batch is verified.
         max_decompressed_bytes: what the records of one compressed batch may inflate to; beyond,
@@ -272,7 +272,7 @@ class ConsumerConfig(ClientConfig):
         group: of consumers that share the partitions of their topics, and remember how far they
             have come. A consumer of chosen partitions only uses its committed offsets.
         group_instance_id: the lasting name of a static member: when it comes back within its
-            session it gets what it had, and nobody else notices.
+            session it gets its partitions again, without a rebalance.
         assignors: who decides which member reads what, the preferred one first. With
             "cooperative-sticky" alone members read on through a rebalance.
         session_timeout_ms: how long a member may not be heard of before it counts as dead.

@@ -41,8 +41,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._exchange = Exchange(address, client_id, receive_bytes=RECEIVE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        # An answer is a value even where it is an error: an exception in a future that nobody
-        # comes to see, because the task that asked was cancelled, would be reported as lost.
+        # An answer is a value even where it is an error: an exception in an abandoned future,
+        # because the task that asked was cancelled, would be reported as lost.
         self._waiters: dict[int, asyncio.Future[Any]] = {}
         self._ready: asyncio.Future[BrokerConnectionError | None] = self._loop.create_future()
         self._writable = asyncio.Event()
@@ -144,7 +144,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return RequestTimeoutError(f"{self.address}: {reason}")
 
     def forget(self, correlation_id: int) -> None:
-        """Nobody waits for that answer any more."""
+        """No caller waits for that answer any more."""
         self._waiters.pop(correlation_id, None)
 
     async def send(self, request: Any, timeout_s: float) -> None:

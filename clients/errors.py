@@ -121,7 +121,7 @@ class CorruptRecordError(ClientError):
     Args:
         partition: where they were read.
         offset: the first offset that cannot be read.
-        reason: what is wrong.
+        reason: the fault.
         next_offset: where sound records go on, None if unknown: seek there to go on.
     """
 
@@ -227,7 +227,7 @@ class InvalidRequestError(BrokerError):
 
 
 class PolicyViolationError(BrokerError):
-    """What was asked goes against a policy of the topic."""
+    """The request goes against a policy of the topic."""
 
     default_code = ErrorCode.POLICY_VIOLATION
 
@@ -236,7 +236,7 @@ class OffsetOutOfRangeError(BrokerError):
     """An offset below the start of a log or beyond its end.
 
     Args:
-        message: what was asked.
+        message: the request.
         partition: of which partition; None where the error is not about reading.
         offset: the offset that was asked for, -1 where it is not known.
         log_start_offset: the first readable offset, -1 where the broker did not say.

@@ -70,7 +70,7 @@ class OpenTransaction(NamedTuple):
     """A transaction that is open in a partition, and holds readers of decided records back.
 
     ``last_timestamp_ms`` is that of its newest record, ``transactional_id`` the one whose present
-    transaction it is: None for a hanging one, which nobody will end.
+    transaction it is: None for a hanging one, which no coordinator will end.
     """
 
     partition: TopicPartition
@@ -116,9 +116,9 @@ class GroupLag(NamedTuple):
     """How far a group is in a partition.
 
     ``offset`` is the committed one and ``lag`` the distance to ``end_offset``, which is that behind
-    the last record, decided or not; both are None where nothing is committed. ``end_offset`` is
+    the last record, decided or not; both are None without a commit. ``end_offset`` is
     None where a member has a partition that was deleted meanwhile. ``member`` has the partition
-    now, if anybody has.
+    now, None if no member has.
     """
 
     offset: int | None

@@ -142,7 +142,7 @@ class OffsetFinder:
         found: dict[TopicPartition, OffsetAndTimestamp | None],
         timeout_s: float,
     ) -> ClientError | None:
-        """Move what is answered from ``wanted`` to ``found``; returns the worst of the rest."""
+        """Move answered ones from ``wanted`` to ``found``; returns the worst of the rest."""
         errors: list[ClientError] = []
         for name in {partition.topic for partition in wanted}:
             await self._cluster.find_topic(name, timeout_s)

@@ -10,7 +10,7 @@ KEEP_ALIVE_S: Final = 60
 def keep_alive(link: socket.socket) -> None:
     """Let the system probe a quiet connection.
 
-    Firewalls and load balancers forget one that says nothing for some minutes, and tell nobody:
+    Firewalls and load balancers forget one that is silent for some minutes, without a notice:
     the next request would wait for its time limit.
     """
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

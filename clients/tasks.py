@@ -13,7 +13,7 @@ class TaskSet:
 
     Args:
         lost: called with the reason, as part of a sentence, when a vital task has failed or was
-            cancelled by somebody else, as the end of ``asyncio.run`` does to all there are.
+            cancelled by other code, as the end of ``asyncio.run`` does to all tasks.
     """
 
     def __init__(self, lost: Callable[[str], object]) -> None:
@@ -52,7 +52,7 @@ class TaskSet:
             self._lost(f"its task {task.get_name()} has failed: {error!r}")
 
     async def cancel_all(self) -> None:
-        """Cancel what is running and wait until all of it has ended."""
+        """Cancel running tasks and wait until all of them have ended."""
         self._is_ending = True
         while tasks := [task for task in self._tasks if task is not asyncio.current_task()]:
             for task in tasks:

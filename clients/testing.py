@@ -96,7 +96,7 @@ class RunningBroker:
                 time.sleep(_POLL_S)
                 self._check_time(deadline_s)
         except BaseException:
-            # Too late, Ctrl-C, a time limit of the test: nobody else knows of the process.
+            # Too late, Ctrl-C, a time limit of the test: no other code knows the process.
             process.kill()
             process.wait()
             raise
@@ -110,7 +110,7 @@ class RunningBroker:
     def _ready_port(self, process: "subprocess.Popen[bytes]", log_begin: int) -> int | None:
         """Where the process listens, by its own word: None not yet, 0 its port was taken.
 
-        Somebody else may listen there.
+        Another process may listen there.
         """
         status = process.poll()
         with self.log_file.open("rb") as log:

@@ -1,4 +1,4 @@
-"""What tools ask about transactions, and how they end those that nobody else ends."""
+"""Requests of tools about transactions, and the end of hanging ones."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
@@ -93,7 +93,7 @@ class TransactionAdmin:
     async def open_in(
         self, chosen: Iterable[str | PartitionLike] | None = None
     ) -> list[OpenTransaction]:
-        """What is open in partitions (None: in all), with whose it is; None for a hanging one."""
+        """Open transactions in partitions (None: all), with their ids; None for a hanging one."""
         places = None if chosen is None else list(chosen)
         found = await patiently(self._cluster, partial(self._open, places), self._timeout_s)
         if not found:
@@ -155,7 +155,7 @@ class TransactionAdmin:
         return owners
 
     async def abort(self, transactional_ids: Iterable[str]) -> None:
-        """Abort what is open, by shutting the producer out; of one that is not there nothing."""
+        """Abort an open transaction by fencing its producer; nothing for an unknown id."""
         for name in transactional_ids:
             # An unknown one would come to be by what follows.
             info = (await self.describe([name]))[name]

@@ -57,7 +57,7 @@ class TransactionTools:
             partitions: topics or ``(topic, partition)`` pairs; None is all.
 
         Returns:
-            By partition. One without ``transactional_id`` hangs: nobody will end it.
+            By partition. One without ``transactional_id`` hangs: no coordinator will end it.
         """
         return await self._transactions.open_in(partitions)
 

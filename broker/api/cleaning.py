@@ -49,7 +49,7 @@ class CleanLogsOperation:
             return response
         if request.wait:
             return services.begin(self._clean(asked, response), holds_input=False)
-        # What is answered now says "queued", whatever comes of it.
+        # The answer of now says "queued", whatever the pass does later.
         own = [(replace(result), cleaner) for result, cleaner in asked]
         services.begin(self._clean(own, response), holds_input=False)
         return response
@@ -74,7 +74,7 @@ class CleanLogsOperation:
         return response
 
     async def _clean_one(self, result: CleanLogResult, cleaner: LogCleaner) -> None:
-        # A pass ends where nothing is on disk yet: what was rolled just now would be left alone.
+        # A pass ends where nothing is on disk yet: it would skip the segment that was just rolled.
         partition = self._services.partitions.find(result.topic, result.partition)
         try:
             if partition is not None:

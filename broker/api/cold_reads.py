@@ -20,7 +20,7 @@ class ColdReads:
     Args:
         pool: for what waits for disks; a job each for as many answers as it has threads.
         counters: of the broker; ``cold_fetches`` counts the delayed ones.
-        release: lets go of the slices of an answer that nobody waits for any more.
+        release: releases the slices of an answer without a waiting client.
     """
 
     __slots__ = ("_counters", "_pool", "_release")

@@ -48,7 +48,7 @@ class AlterConfigsOperation:
                 result = AlterConfigsResult(resource.resource_type, resource.name)
                 try:
                     if named[_key_of(resource)] > 1:
-                        # Neither: nobody knows which of the two is meant.
+                        # Neither: it is unknown which of the two is meant.
                         raise RequestError(
                             ErrorCode.INVALID_REQUEST, f"{resource.name!r} is named twice"
                         )

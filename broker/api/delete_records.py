@@ -77,11 +77,11 @@ class DeleteRecordsOperation:
                 except SeglogError as refusal:
                     error = refusal
             if error is not None:
-                # Nothing was cut: what is answered with an error has not taken effect.
+                # Nothing was cut: a request that is answered with an error has no effect.
                 result.low_watermark = -1
                 result.error, result.error_message = describe_error(error)
         if services.partitions.full_directories:
-            # Whoever deletes records while the disk is full wants the room now.
+            # A client that deletes records while the disk is full wants the room now.
             done = {result.topic for result in response.partitions if not result.error}
             await services.background.run_retention(only=done)
             await services.background.make_room()

@@ -1,7 +1,7 @@
 """Fetch: read batches of several partitions, waiting for them if need be.
 
 Nothing of a record is looked at: a result holds a slice of a segment file, which the connection
-sends with ``sendfile`` and then releases. Whoever gets a ``FetchResponse`` owns its slices.
+sends with ``sendfile`` and then releases. The receiver of a ``FetchResponse`` owns its slices.
 
 A request that finds too little is parked: it watches its partitions and its timer, costs nothing
 meanwhile, and is read again, from the start, when it is woken.
@@ -37,7 +37,7 @@ from seglog.protocol.api import (
 from seglog.protocol.errors import ErrorCode, SeglogError
 
 PARTITIONS_PER_FETCH_MAX: Final = PARTITIONS_PER_SESSION_MAX
-"""More would hold everybody else up for a second."""
+"""More would hold up other clients for a second."""
 
 
 class FetchOperation:

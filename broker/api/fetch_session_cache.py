@@ -32,7 +32,7 @@ _Rank: TypeAlias = tuple[bool, int, int]
 
 
 class CachedPartition:
-    """One partition of a session: what is wanted of it, and what its client was told last."""
+    """One partition of a session: the wanted range, and the last values for its client."""
 
     __slots__ = ("entry", "high_watermark", "log_start_offset")
 
@@ -175,7 +175,7 @@ class FetchSessionCache:
         is_follower: bool,
         uses_topic_ids: bool,
     ) -> FetchSession | None:
-        """A new session, or None if nobody makes room for it."""
+        """A new session, or None if no other session makes room for it."""
         if self.partition_count + len(partitions) > PARTITIONS_REMEMBERED_MAX:
             return None
         newcomer = (is_follower, len(partitions), 0)
@@ -250,7 +250,7 @@ def key_of(entry: FetchPartition, *, uses_topic_ids: bool) -> Key:
 
 
 def _random_id() -> int:
-    """One that nobody guesses; a session can be used by whoever knows its id."""
+    """A number that cannot be guessed; a client that knows the id can use the session."""
     while True:
         session_id = int.from_bytes(os.urandom(4), "big") & INT32_MAX
         if session_id:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _CONSUMER_REPLICA_ID = -1
 _ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
-"""What is known without a look at any batch."""
+"""Offsets that are known without a look at any batch."""
 _SLICE: Final = 5
 """After so many lookups by time others get their turn: each may have to decompress a batch."""
 

@@ -72,7 +72,7 @@ class MetadataOperation:
         failures: dict[str, tuple[ErrorCode, str | None]] = {}
         results = await self._topic_changes.create([NewTopic(name) for name in names])
         for result in results:
-            # Somebody else may have been faster, which is as good.
+            # Another request may have been faster, which is as good.
             if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 failures[result.name] = (result.error, result.error_message)
         return self._describe(request, context, failures)

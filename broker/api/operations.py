@@ -31,7 +31,7 @@ from seglog.protocol import api
 
 
 def build_handlers(services: Services) -> Handlers:
-    """The table of operations; more may be registered by whoever offers more."""
+    """The table of operations; coordinators register theirs."""
     handlers = Handlers()
     topic_changes = TopicChanges(services)
     metadata = MetadataOperation(services, topic_changes)

@@ -101,7 +101,7 @@ class PartitionReads:
         )
 
     def refuse_all(self, request: FetchRequest, error: SeglogError) -> FetchResponse:
-        """The response where what a read needs could not be done, and nobody knows for which."""
+        """The response if the work of a read failed, and it is unknown for which partition."""
         return FetchResponse([self._refuse(entry, error) for entry in request.partitions])
 
     def _refuse(self, entry: FetchPartition, error: SeglogError) -> FetchPartitionResult:
@@ -131,7 +131,7 @@ class PartitionReads:
 
 
 def isolation_of(request: FetchRequest) -> FetchIsolation:
-    """Up to where whoever asks may read."""
+    """The end of the log for this reader."""
     if request.replica_id == _DEBUG_CONSUMER:
         return FetchIsolation.LOG_END
     if request.isolation_level == IsolationLevel.READ_COMMITTED:

@@ -2,7 +2,7 @@
 
 The batches are views of the connection's receive buffer and are written from there. Small ones are
 validated on the spot. What inflates or is compressed anew to more than a little is checked in
-a worker while the connection keeps its buffer (``Pending.holds_input``), so that nobody else's
+a worker while the connection keeps its buffer (``Pending.holds_input``), so that no other client's
 latency pays for it: ``produce_apart``.
 
 One bad partition never harms the others: each has its own result, and nothing of a refused batch is
@@ -65,7 +65,7 @@ class ProduceOperation:
     def handle(
         self, request: ProduceRequest, context: RequestContext
     ) -> ProduceResponse | Pending[ProduceResponse]:
-        """Append what was sent, in the order of the request."""
+        """Append the batches in the order of the request."""
         if request.acks not in (-1, 0, 1):
             return _refuse_acks(request)
         entries = request.partitions
@@ -160,7 +160,7 @@ def _append_bounded(
     """Append a batch, if inflating and checking it is quick.
 
     Returns:
-        What was appended, and how many bytes were inflated or compressed for it.
+        The result of the append, and how many bytes were inflated or compressed for it.
 
     Raises:
         NeedsWorkerError: it is not; nothing was done.

@@ -108,7 +108,7 @@ class ProduceAnswer:
         )
 
     def finish(self) -> "ProduceResponse | asyncio.Future[ProduceResponse]":
-        """The response, or its future if it promises what is not true yet: that is counted."""
+        """The response, or its future if its promise does not hold yet: that is counted."""
         if not self._waiting:
             return self._response
         for entry in self.request.partitions:

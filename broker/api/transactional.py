@@ -1,7 +1,7 @@
 """Batches of transactions in a produce request: who may append them, and who is asked.
 
-A batch that continues a transaction which its producer has open in the partition needs nobody's
-leave. The first one of a transaction needs the coordinator's (TXN-11): it knows whether the
+A batch that continues a transaction which its producer has open in the partition needs no
+permission. The first one of a transaction needs the coordinator's (TXN-11): it knows whether the
 transaction is still open, so that nothing is appended behind the marker that ended it.
 """
 
@@ -41,17 +41,17 @@ def admit_batches(
 
     Args:
         admission: the coordinator.
-        request: the records of what is refused are taken out of it.
-        find: the partition of an entry; what it raises is left to whoever appends.
+        request: the records of refused entries are taken out of it.
+        find: the partition of an entry; the append raises its errors.
 
     Returns:
-        What is refused, and what has to be waited for before the rest is appended, mostly nothing.
+        The refused entries, and the future to wait for before the append, mostly None.
     """
     refused = _without_transactional_id(request)
     transactional_id = request.transactional_id or ""
     waits = []
     for (producer_id, epoch), entries in _beginnings(request, find, refused).items():
-        # What a request adds, it adds as a whole; what was added before is looked at one by one.
+        # A request adds its partitions as a whole; those added before are checked one by one.
         together = [entries] if request.may_add else [[entry] for entry in entries]
         for some in together:
             places = [(entry.topic, entry.partition) for entry in some]
@@ -74,7 +74,7 @@ def admit_batches(
 def _without_transactional_id(request: ProduceRequest) -> dict[int, SeglogError]:
     """Refuse a request that has records of a transaction and does not say of which, as a whole.
 
-    Whoever may write to the transactional id is asked by its name: without one nobody may.
+    Permission belongs to the transactional id: without one no client may write.
     """
     if request.transactional_id is not None or not any(
         _is_transactional(entry.records) for entry in request.partitions

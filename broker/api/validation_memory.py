@@ -24,7 +24,7 @@ class ValidationMemory:
     """Bytes that are handed out in the order in which they were asked for.
 
     Args:
-        counters: of the broker; ``validation_bytes`` is what is reserved now.
+        counters: of the broker; ``validation_bytes`` is the present reservation.
         capacity_bytes: how much at most.
     """
 

@@ -2,7 +2,7 @@
 
 coordination = Coordination(services, scheduler)
 coordination.register(handlers)
-coordination.start()          begin to read what is stored, schedule what comes round
+coordination.start()          begin to read stored state, schedule periodic work
 ...
 await coordination.stop()     send everyone away who waits; before scheduler and workers stop
 """
@@ -151,7 +151,7 @@ class Coordination:
             handlers.register(request_type, operation)
 
     def start(self) -> None:
-        """Begin to read what is stored, and schedule expiry."""
+        """Begin to read stored state, and schedule expiry."""
         self.groups.start()
         self.transactions.start(self.groups.loaded)
         config = self._services.config

@@ -23,7 +23,7 @@ _TOPIC_FAULTS: Final = (
     ("bytesrejected", "bytes_rejected", "Bytes of refused batches."),
     ("failedproducerequests", "failed_produce_requests", "Of those, failed ones."),
     ("failedfetchrequests", "failed_fetch_requests", "Of those, failed ones."),
-    ("invalidmagicnumberrecords", "invalid_records", "Batches refused for what is in them."),
+    ("invalidmagicnumberrecords", "invalid_records", "Batches refused for their contents."),
 )
 _OWN_TOPIC_FAULTS: Final = (
     ("seglog_future_records", "future_records", "Records stamped later than the broker's clock."),
@@ -71,7 +71,7 @@ _DISK_FIGURES: Final = (
 
 
 class LogDirFigures(NamedTuple):
-    """What is reported of one data directory; None where it is offline."""
+    """The figures of one data directory; None where it is offline."""
 
     path: str
     total_bytes: int | None
@@ -164,7 +164,7 @@ def waiting_families(counters: BrokerCounters) -> list[Family]:
 
 
 def dropped_line_families() -> list[Family]:
-    """Lines of the log that nobody read in time."""
+    """Lines of the log that were not read in time."""
     return [
         counter("seglog_log_lines_dropped", "Lines of the log that were not written.").add(
             STANDARD_ERROR.dropped_lines

@@ -95,7 +95,7 @@ def replica_families(
 
     Args:
         partitions: those that can be served; this broker leads them.
-        offline: those that cannot: nobody leads them.
+        offline: those that cannot: they have no leader.
         node_id: of this broker.
     """
     served = [(topic, str(number)) for topic, number in (p.topic_partition for p in partitions)]

@@ -1,4 +1,4 @@
-"""A metric as plain data: what is read on the event-loop thread and rendered in another one."""
+"""A metric as plain data, read on the event-loop thread and rendered in another one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Histogram:
     """The value of one series of a histogram.
 
     Attributes:
-        counts: how many observations each bucket has, the last one being what is over all bounds.
+        counts: how many observations each bucket has; the last one is over all bounds.
     """
 
     bounds: Sequence[float]

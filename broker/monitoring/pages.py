@@ -110,9 +110,9 @@ class OpsPages:
         return f"recovering: {done} of {total} logs"
 
     def _well(self, word: str) -> HttpAnswer:
-        """A word, and what is not well: no reason for a restart, nor for sending clients away.
+        """A word, and the troubles: no reason for a restart, or for sending clients away.
 
-        There is nobody else to send them to, and reading goes on.
+        There is no other broker to send them to, and reading goes on.
         """
         lines = [word, *self.troubles()]
         return HttpAnswer(_OK, ("\n".join(lines) + "\n").encode())

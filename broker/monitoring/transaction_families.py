@@ -27,7 +27,7 @@ def transaction_families(transactions: Transactions, services: Services) -> list
     """Everything about transactions.
 
     The age is counted from the beginning of a transaction where the coordinator knows it, and from
-    its last record in a partition where nobody does any more.
+    its last record in a partition where it does not any more.
     """
     now_ms = services.clock.time_ms()
     late_ms = services.config.transaction_max_timeout_ms + _LATE_BUFFER_MS
@@ -87,9 +87,9 @@ def _counter_families(counters: TransactionCounters) -> list[Family]:
         counter("seglog_transaction_marker_failures", "Markers that have to be tried again.").add(
             counters.failed_markers
         ),
-        counter("seglog_transactional_ids_expired", "Ids forgotten since nobody used them.").add(
-            counters.expired_ids
-        ),
+        counter(
+            "seglog_transactional_ids_expired", "Ids forgotten because they were not used."
+        ).add(counters.expired_ids),
         counter("seglog_transaction_load_faults", "Stored records that could not be read.").add(
             counters.load_faults
         ),

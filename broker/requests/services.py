@@ -31,11 +31,11 @@ class Services:
     Attributes:
         config: the broker's configuration as it is now; ``change_config`` replaces it.
         config_listeners: told of a new configuration, to take over the parts that they keep.
-        changing: held by whoever changes topics or configurations, from the first check to the end.
+        changing: held by a change of topics or configurations, from the first check to the end.
         deferred_reads: has done what reads wait for.
         works: what ``begin`` has started and is not finished.
         cleaner: compacts logs; None where ``log.cleaner.enable`` is false.
-        admission: lets records of transactions in; None where nobody coordinates transactions.
+        admission: admits records of transactions; None without a coordinator.
     """
 
     config: BrokerConfig
@@ -105,7 +105,7 @@ class Services:
         return Pending(asyncio.shield(task), holds_input=holds_input)
 
     async def finish_works(self, deadline_seconds: float) -> bool:
-        """Wait for what was begun, before the broker stops; False if the deadline passed first."""
+        """Wait for begun work, before the broker stops; False if the deadline passed first."""
         if not self.works:
             return True
         _, late = await asyncio.wait(set(self.works), timeout=deadline_seconds)

@@ -27,8 +27,8 @@ class SegmentRole(NamedTuple):
     Attributes:
         is_active: whether it is the last of its log: its indexes then have a reserve of zeros, and
             the data file may end in preallocated zeros.
-        is_doubtful: whether a broker writes to it now, or will recover it at its next start: what
-            is torn at the end is then no fault.
+        is_doubtful: whether a broker writes to it now, or will recover it at its next start: a torn
+            end is then no fault.
     """
 
     is_active: bool

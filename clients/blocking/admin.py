@@ -232,8 +232,8 @@ class Admin(BlockingClient[AsyncAdmin]):
             group: its name.
             partitions: topics or ``(topic, partition)`` pairs; None: all that have an offset.
             to: "earliest", "latest", an offset, a datetime for the first record at or after it,
-                "current" for what is committed (and the end where nothing is), or a mapping with
-                an offset for each partition.
+                "current" for the committed offset (the end without one), or a mapping with an
+                offset for each partition.
             shift_by: instead: so many offsets forward, or back if negative.
             dry_run: only say what would be done.
 
@@ -325,7 +325,7 @@ class Admin(BlockingClient[AsyncAdmin]):
             partitions: topics or ``(topic, partition)`` pairs; None is all.
 
         Returns:
-            By partition. One without ``transactional_id`` hangs: nobody will end it.
+            By partition. One without ``transactional_id`` hangs: no coordinator will end it.
         """
         return self._call(self._twin.open_transactions(partitions))
 

@@ -34,7 +34,7 @@ class BlockingSource(NamedTuple):
         summary: the docstring of the module.
         paths: of the modules with the asyncio client, under ``clients``; the client first, then
             the classes that it inherits from.
-        base: module and name of the class that has what is written by hand.
+        base: module and name of the class with the hand-written part.
         sharing: how many threads may use it.
         internal: public methods that only the clients themselves call.
     """

@@ -66,7 +66,7 @@ class LoopThread:
                 if future.done():
                     return future.result()  # the work itself may have failed with a timeout
                 if not self._thread.is_alive():
-                    # Handed over while the loop ended: nobody has taken it up.
+                    # Handed over while the loop ended: it was never run.
                     raise ClientClosedError(_CLOSED_MEANWHILE) from error
 
     def admit(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -78,7 +78,7 @@ class LoopThread:
             raise
 
     def check(self) -> None:
-        """Raise what ``call`` would: nobody can wait here for the loop."""
+        """Raise as ``call`` does: this thread must not wait for the loop."""
         if self._is_stopped:
             raise ClientClosedError("the client is closed")
         if not self.is_of_this_process:
@@ -105,11 +105,11 @@ class LoopThread:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the thread runs, and nobody has asked it to end."""
+        """Whether the thread runs, and is not to end."""
         return self.is_of_this_process and not self._is_stopped
 
     def abandon(self, last_work: Coroutine[Any, Any, Any]) -> None:
-        """Run ``last_work``, then end; for a client that nobody can reach any more."""
+        """Run ``last_work``, then end; for a client without references."""
         future = asyncio.run_coroutine_threadsafe(last_work, self._loop)
         future.add_done_callback(lambda _: self.stop_soon())
 

@@ -41,19 +41,19 @@ class Producer(BlockingSender):
         super().__init__(AsyncProducer(bootstrap_servers, **options), "seglog-producer")
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send what is in the buffer now, without lingering, and wait until it is decided.
+        """Send the buffered records now, without lingering, and wait for their outcome.
 
         Args:
             timeout: seconds; None waits until the delivery timeout has decided everything.
 
         Raises:
             FlushTimeoutError: not everything is decided in time.
-            ClientError: the first error since the last ``flush`` that nobody has looked at.
+            ClientError: the first error since the last ``flush`` that was not read.
         """
         self._call(self._twin.flush(timeout))
 
     def begin_transaction(self) -> None:
-        """Open a transaction: what is sent from now on is part of it.
+        """Open a transaction: records sent from now on are part of it.
 
         Raises:
             TransactionStateError: one is open, or the producer has no transactional id.

@@ -115,7 +115,7 @@ class BlockingReader(BlockingClient[AsyncConsumer]):
         try:
             return self._read(max_records, timeout)
         except BaseException:
-            # Ctrl-C, which the records may have met on their way here: they have reached nobody.
+            # Ctrl-C may have met the records on their way here: the application has not got them.
             if not self._is_closed:
                 self._call_on_loop(self._twin.take_back)
             raise

@@ -74,7 +74,7 @@ class BlockingSender(BlockingClient[AsyncProducer]):
             The coming acknowledgement of all of them; its result is their number.
 
         Raises:
-            What ``send`` raises, and what ``records`` raises; what was taken before is sent.
+            The errors of ``send`` and of ``records``; records taken before are sent.
         """
         twin = self._twin
         target = twin.known_target(topic, partition) or self._find_target(topic, partition)
@@ -106,7 +106,7 @@ class BlockingSender(BlockingClient[AsyncProducer]):
         self._call(manager.__aexit__(None, None, None))
 
     def close(self, timeout: float | None = None) -> int:
-        """Send what is in the buffer, then disconnect; idempotent.
+        """Send the buffered records, then disconnect; idempotent.
 
         A transaction that is open is aborted.
 
@@ -125,7 +125,7 @@ class BlockingSender(BlockingClient[AsyncProducer]):
         self._twin.refuse("the client was made before this process was forked")
 
     def close_at_exit(self) -> None:
-        """Close, because the interpreter ends: what is in the buffer gets a moment."""
+        """Close, because the interpreter ends: buffered records get a moment."""
         self.close(EXIT_TIMEOUT_S)
 
     def __exit__(

@@ -80,7 +80,7 @@ class AsyncConsumer(ConsumerCore):
         # What the last record was to do may have failed: that one is not committed.
         await self.shut(CLOSE_TIMEOUT_S, is_done=kind is None)
 
-    # What is read.
+    # The partitions that are read.
 
     async def subscribe(self, topics: TopicsLike, start: Start | None = None) -> None:
         """Read something else from now on; see the class for both arguments."""
@@ -136,7 +136,7 @@ class AsyncConsumer(ConsumerCore):
     async def read(
         self,
         max_records: int = READ_RECORDS,
-        timeout: float | None = READ_TIMEOUT_S,  # noqa: ASYNC109 - returns what is there, no error
+        timeout: float | None = READ_TIMEOUT_S,  # noqa: ASYNC109 - returns fewer records, no error
     ) -> list[Record]:
         """Return the next records.
 

@@ -132,7 +132,7 @@ class ConsumerCore:
         try:
             return await self._collect(max_records, deadline_s)
         except BaseException:
-            # As a rule somebody has cancelled it: what it has got would be lost, and committed.
+            # As a rule it was cancelled: its records would be lost, and committed.
             self.take_back()
             raise
         finally:
@@ -157,7 +157,7 @@ class ConsumerCore:
             except TimeoutError:
                 break
             if self.stream.attention:
-                # What was given is done with before anything else happens.
+                # The given records count as done before anything else happens.
                 return records or None
             self.stream.take(records, max_records)
         if records:
@@ -232,7 +232,7 @@ class ConsumerCore:
     # Inner life.
 
     async def _begin(self) -> None:
-        """Read what is subscribed to; after an error, or cancelled, it can be tried again."""
+        """Read the subscription; after an error, or cancelled, it can be tried again."""
         self._has_begun = False
         partitions = self._started()
         try:

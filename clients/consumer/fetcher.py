@@ -44,7 +44,7 @@ class Fetcher:
     Args:
         config: of the consumer.
         cluster: leaders and connections.
-        put: takes what was fetched.
+        put: takes fetched chunks.
         notify: called when a partition has got a position.
     """
 
@@ -176,7 +176,7 @@ class Fetcher:
             if state.retry_at_s > now_s:
                 look_again_at_s = min(look_again_at_s, state.retry_at_s)
             elif state.stop_offset is not None and self._is_gone(state):
-                # Whoever reads on without an end waits: the topic may be made anew.
+                # A reader without an end waits: the topic may be created anew.
                 self._halt(
                     state,
                     UnknownTopicOrPartitionError(
@@ -352,8 +352,8 @@ class Fetcher:
 
     def _handle_out_of_range(self, state: PartitionState, result: FetchPartitionResult) -> None:
         if state.doubted_at == UNKNOWN:
-            # It may be the range of another topic of that name. Were that only noticed after a
-            # reset, there would be a second one, and what was read in between would come again.
+            # It may be the range of another topic of that name. Noticed only after a reset, it
+            # would cause a second one, and the records read in between would come again.
             state.doubted_at = self._cluster.learned
             self._cluster.refresh_soon()
         if state.doubted_at == self._cluster.learned:
@@ -368,13 +368,13 @@ class Fetcher:
             end_offset=result.high_watermark,
         )
         if state.buffered_bytes and self._config.offset_reset != "error":
-            # What is fetched already is read first; then this happens again.
+            # Records already fetched are read first; then this happens again.
             self._retry_later(state)
         else:
             self._reset(state, error)
 
     def _begin_in_new_topic(self, state: PartitionState) -> None:
-        """What was fetched from the old topic is read; nothing more of it is to be had."""
+        """The fetched records of the old topic are read; it has no more."""
         if state.stop_offset is not None:
             # Reading ends where the old topic ended: that is here.
             state.stop_offset = 0

@@ -18,13 +18,13 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | None]
 
 
 class PartitionSet:
-    """What is read now. Belongs to the loop, but for the reader's side of ``stream``.
+    """The partitions read now. Belongs to the loop, but for the reader's side of ``stream``.
 
     Args:
         config: of the consumer.
         cluster: knows topics.
-        fetcher: fetches what is in the set.
-        stream: hands out what was fetched.
+        fetcher: fetches the partitions of the set.
+        stream: hands out fetched records.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PartitionSet:
     ) -> None:
         """Read partitions from committed offsets on, and from ``place`` where there is none.
 
-        What was ``added`` while the application reads begins with its first record.
+        A partition ``added`` while the application reads begins with its first record.
         """
         await self._cluster.watch({partition.topic for partition in offsets}, self._timeout_s)
         begun: dict[TopicPartition, PartitionState] = {}
@@ -102,7 +102,7 @@ class PartitionSet:
         self._fetcher.wake()
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these no more; what was fetched of them is thrown away."""
+        """Read these no more; their fetched records are thrown away."""
         for partition in partitions:
             state = self.states.pop(partition, None)
             if state is not None:
@@ -117,7 +117,7 @@ class PartitionSet:
         self._fetcher.wake()
 
     def pause(self, partition: PartitionLike) -> None:
-        """Give out nothing more of a partition; what is fetched of it is fetched again later."""
+        """Give out no more of a partition; its fetched records are fetched again later."""
         state = self.state_of(partition)
         if state.is_paused:
             return
@@ -238,7 +238,7 @@ class PartitionSet:
                 continue
             state.stop_offset = None
             if state.place is None:
-                # What was fetched beyond the end has been thrown away.
+                # Records fetched beyond the end have been thrown away.
                 position = self._stream.position(state)
                 state.rewind(position)
                 self._stream.discard(state)

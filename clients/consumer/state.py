@@ -17,7 +17,7 @@ class PartitionState:
     what lies between is buffered. Everything before ``settled`` the application has done with, as
     far as can be known. A change of ``generation`` (seek, reset) makes everything that
     was asked for before void, and so does ``broken_generation`` for that one. The loop's thread
-    owns all but ``position``, ``settled`` and ``broken_generation``, which belong to whoever reads.
+    owns all but ``position``, ``settled`` and ``broken_generation``, which belong to the reader.
     """
 
     __slots__ = (
@@ -63,16 +63,16 @@ class PartitionState:
         """What the reader will meet, while halted."""
         self.is_paused = False
         self.doubted_at = UNKNOWN
-        """What was known of the cluster when the offset was first called out of range."""
+        """State of the metadata when the offset was first called out of range."""
         self.missed_at = UNKNOWN
-        """What was known of the cluster when the partition was first missing from it."""
+        """State of the metadata when the partition was first missing from it."""
         self.is_of_old_topic = False
         """Whether the topic was deleted and made anew: offsets mean nothing there any more."""
         self.retry_at_s = 0.0
         self.failures = 0
 
     def move_to(self, place: Place) -> None:
-        """Forget what was fetched; begin anew at ``place`` once it is resolved."""
+        """Forget fetched records; begin anew at ``place`` once it is resolved."""
         self.generation += 1
         self.place = place
         self.fetch_offset = UNKNOWN
@@ -86,7 +86,7 @@ class PartitionState:
         self.retry_at_s = 0.0
 
     def rewind(self, offset: int) -> None:
-        """Forget what was fetched; begin anew at ``offset``."""
+        """Forget fetched records; begin anew at ``offset``."""
         self.move_to(Offset(offset))
         self.begin_at(offset)
 

@@ -1,4 +1,4 @@
-"""Turns fetched chunks into records, one batch at a time, for whoever reads.
+"""Turns fetched chunks into records, one batch at a time, for the reader.
 
 The reader's side of a consumer: used by one thread at a time, which with the blocking facade is
 the application's. Only ``put`` is called from the loop's thread; a deque lets both work at once.
@@ -66,7 +66,7 @@ class RecordStream:
         self.is_iterated = False
         """Whether records are given out one by one, not many at a time."""
         self.attention = False
-        """Whether the reader shall look up from the batch that it is in: somebody needs it."""
+        """Whether the reader shall look up from its present batch: the loop needs it."""
         self.current: Iterator[Record] = iter(self._records)
         """The records of the current batch that are left; ``load`` puts the next in its place."""
 
@@ -145,18 +145,18 @@ class RecordStream:
             self._begin_chunk(self._chunks.popleft())
 
     def begin_turn(self) -> None:
-        """What was taken before has reached the application."""
+        """The records taken before have reached the application."""
         self._taken.clear()
 
     def take_back(self) -> list[tuple[PartitionState, int]]:
-        """What was taken since ``begin_turn`` has reached nobody.
+        """The records taken since ``begin_turn`` have not reached the application.
 
         Returns:
             Where to go on in each partition of which something was taken, unless it has moved.
         """
         taken, self._taken = self._taken, {}
         if taken:
-            self._deferred_error = None  # It lies behind what was taken, and is met again there.
+            self._deferred_error = None  # It lies behind the taken records, and is met again there.
         return [
             (state, offset)
             for state, (generation, offset) in taken.items()
@@ -164,7 +164,7 @@ class RecordStream:
         ]
 
     def take(self, records: list[Record], max_records: int) -> None:
-        """Add what is at hand to ``records``, until it holds ``max_records``.
+        """Add records at hand to ``records``, until it holds ``max_records``.
 
         Raises:
             ClientError: what fetching met, if ``records`` is empty; else the next call raises it,
@@ -182,7 +182,7 @@ class RecordStream:
                 if not self.load():
                     return
             except Exception as error:
-                # Raised now, it would take along what was taken from the stream already.
+                # Raised now, it would lose the records already taken from the stream.
                 if not records:
                     raise
                 self._deferred_error = error
@@ -245,7 +245,7 @@ class RecordStream:
             self._break_off(chunk)
             raise fault from error
         except BaseException:
-            # A defect, a codec that is missing, Ctrl-C: the batch was not given to anybody.
+            # A defect, a missing codec, Ctrl-C: the application has not got the batch.
             self._break_off(chunk)
             raise
         self._walked_bytes += batch.header.size_bytes
@@ -282,7 +282,7 @@ class RecordStream:
         return CorruptRecordError(state.partition, state.position, reason, next_offset)
 
     def _break_off(self, chunk: Chunk) -> None:
-        """What was fetched behind a fault must not be read as if there were none."""
+        """Records fetched behind a fault must not be read as if there were none."""
         chunk.state.broken_generation = chunk.generation
         self._on_broken(chunk)
         self._end_chunk()

@@ -98,7 +98,7 @@ class GroupAdmin:
             code = ErrorCode.GROUP_ID_NOT_FOUND
         if code is not ErrorCode.NONE:
             raise coordinator.error(code, found.error_message)
-        assert coordinator.node_id is not None, "an answer came from nobody"
+        assert coordinator.node_id is not None, "an answer came from no node"
         return _info_of(found, coordinator.node_id)
 
     async def delete(self, groups: Iterable[str]) -> None:

@@ -44,7 +44,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Standing(NamedTuple):
-    """As whom offsets are committed; by default as somebody who is no member."""
+    """The identity for commits; by default that of no member."""
 
     generation: int = -1
     member_id: str = ""
@@ -58,7 +58,7 @@ class Member:
     """
 
     def standing(self) -> Standing:
-        """As whom to commit now; raises ``CommitFailedError`` where that is nobody."""
+        """The present identity for commits; raises ``CommitFailedError`` without one."""
         return Standing()
 
     def is_passing(self, standing: Standing, code: ErrorCode) -> bool:
@@ -124,7 +124,7 @@ class OffsetCommits:
         refused: dict[TopicPartition, BrokerError],
         timeout_s: float,
     ) -> None:
-        """Ask once; what is decided leaves ``pending``."""
+        """Ask once; decided commits leave ``pending``."""
         request = self.request(standing, pending)
         response: OffsetCommitResponse = await self._coordinator.ask(request, timeout_s)
         for result in response.partitions:

@@ -24,7 +24,7 @@ class Division:
         self._counts: dict[str, int] | None = None
 
     def forget(self) -> None:
-        """Somebody else may lead from now on."""
+        """Another member may lead from now on."""
         self._counts = None
 
     @property

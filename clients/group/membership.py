@@ -53,7 +53,7 @@ class Reader(Protocol):
         ...
 
     def call(self) -> None:
-        """Ask the reader to come and see what is to be done."""
+        """Ask the reader to come and take the next step."""
         ...
 
     async def begin(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
@@ -69,7 +69,7 @@ class Membership(Member):
         coordinator: of the group.
         topics: what it wants to read.
         reader: whose partitions it deals with.
-        is_heard: whether somebody wants to be told about new partitions.
+        is_heard: whether a listener wants to be told about new partitions.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Membership(Member):
             step.done.set_result(None)
 
     def fail(self, error: ClientError) -> None:
-        """There is no way on; whoever reads is told."""
+        """There is no way on; the reader gets the error."""
         if self.error is None and self.state is not MemberState.CLOSED:
             self.error = error
             self.state = next_state(self.state, MemberEvent.FAIL)
@@ -357,7 +357,7 @@ class Membership(Member):
         self._reader.call()
 
     async def _begin(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin to read; what is not known by the next rebalance is left to that one."""
+        """Begin to read; partitions that are unknown until the next rebalance are left to it."""
         attempt = 0
         while not self._due.is_set():
             attempt += 1

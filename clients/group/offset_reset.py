@@ -12,7 +12,7 @@ from seglog.protocol.types import TopicPartition
 ResetTarget = Literal["earliest", "latest", "current"] | int | datetime | ByPartition[int]
 """Where to set offsets: an end, an offset, or the first record at or after a time.
 
-"current" is what is committed, and the end where nothing is; a mapping has an offset of its own for
+"current" is the committed offset, and the end without one; a mapping has an offset of its own for
 each partition.
 """
 

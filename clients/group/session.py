@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from seglog.clients.consumer.stream import RecordStream
 
 LAST_COMMIT_TIMEOUT_S: Final = 5.0
-"""How long giving up partitions waits for the commit of what was done with them."""
+"""How long giving up partitions waits for the commit of their finished records."""
 
 
 class GroupSession:
@@ -33,11 +33,11 @@ class GroupSession:
     Args:
         config: of the consumer.
         cluster: connections and metadata.
-        partitions: what is read.
+        partitions: the partitions that are read.
         stream: how far the application is.
         place: where to begin where nothing is committed.
         notify: called when a reader that waits has to look again.
-        is_heard: whether somebody wants to be told about new partitions.
+        is_heard: whether a listener wants to be told about new partitions.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ class GroupSession:
         return self._polls, self._stream.progress
 
     def call(self) -> None:
-        """Ask the reader to come and see what is to be done."""
+        """Ask the reader to come and take the next step."""
         self._stream.attention = True
         self._notify()
 
     async def begin(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
         """Read these too, from the committed offsets."""
         offsets = await self._commits.fetch(partitions, timeout_s)
-        # Its producers know an added partition before its readers do: who begins at the end of it
-        # would lose what was sent meanwhile.
+        # Its producers know an added partition before its readers do: a reader that begins at its
+        # end would lose the records sent meanwhile.
         topics = self._topics
         added = [each for each in partitions if topics is not None and topics.is_added(each)]
         await self._partitions.resume(offsets, self._place, added)
@@ -187,7 +187,7 @@ class GroupSession:
     # Offsets.
 
     def metadata(self) -> GroupMetadata:
-        """As whom this consumer commits; raises ``CommitFailedError`` where that is nobody."""
+        """The identity for commits of this consumer; raises ``CommitFailedError`` without one."""
         assert self._config.group is not None
         if self._membership is None:
             return GroupMetadata(self._config.group)

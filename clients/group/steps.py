@@ -1,7 +1,7 @@
 """What a rebalance asks of the reader of a consumer, and whom it tells.
 
 Partitions are given up between two records, never under the application's hands. So the membership
-hands a step to whoever reads, and waits until it is done.
+hands a step to the reader, and waits until it is done.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class RebalanceListener:
         """These are new; they begin at the committed offsets, unless one seeks elsewhere here."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These will be given up; what was done with them can still be committed here."""
+        """These will be given up; their finished records can still be committed here."""
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """These are with others already, so nothing can be committed; as ``revoked`` by default."""

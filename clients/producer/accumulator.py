@@ -147,7 +147,7 @@ class RecordAccumulator:
         take its time, while the batch that is being filled must be able to leave.
 
         Raises:
-            What ``append`` and ``measured_item`` raise; what was taken before stays appended.
+            The errors of ``append`` and ``measured_item``; records taken before stay appended.
         """
         if not self.has_room:
             return Progress.NO_ROOM
@@ -269,7 +269,7 @@ class RecordAccumulator:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Hold the lock, for what is done once a batch."""
+        """Hold the lock, for work once a batch."""
         is_wanted = False
         with self._lock:
             is_nested, self._is_inside = self._is_inside, True
@@ -330,7 +330,7 @@ class RecordAccumulator:
             if must_wait:
                 self._room_waiters.append(callback)
         if must_wait:
-            self._wake()  # Batches do not linger while somebody waits for their room.
+            self._wake()  # Batches do not linger while a sender waits for their room.
         else:
             callback()
 
@@ -348,7 +348,7 @@ class RecordAccumulator:
         return not self._active
 
     def close(self) -> None:
-        """Take no more records; what is there should leave at once."""
+        """Take no more records; the buffered ones should leave at once."""
         with self._inside():
             self._is_closed = True
             for queue in self._active.values():
@@ -422,7 +422,7 @@ class RecordAccumulator:
             ]
 
     def finish(self, batch: ProducerBatch, outcome: Outcome) -> None:
-        """Take a batch out of its queue and tell everybody what became of it."""
+        """Take a batch out of its queue and resolve its futures."""
         self._remove(batch, ())
         batch.finish(outcome)
 

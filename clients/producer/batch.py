@@ -76,7 +76,7 @@ class ProducerBatch(Completion):
         self._outcome = Outcome()
 
     def finish(self, outcome: Outcome) -> None:
-        """Tell everybody what became of it; the records are let go."""
+        """Resolve the futures; the records are released."""
         if self._is_done:
             return
         self._outcome = outcome
@@ -117,7 +117,7 @@ class ProducerBatch(Completion):
         return self.record_count if self._outcome.error is not None else 0
 
     def mark_error_seen(self) -> None:
-        """Somebody took notice of the error: ``flush`` and ``close`` need not raise it."""
+        """The application took notice of the error: ``flush`` and ``close`` need not raise it."""
         self.is_error_seen = True
         for part in self.parts:
             part.mark_error_seen()

@@ -1,7 +1,7 @@
 """What sending returns: the coming acknowledgement of one record, or of many.
 
 The plain futures block a thread, like those of ``concurrent.futures``; the ``Async`` ones are
-awaited. None of them complains if nobody looks at it: ``flush`` and ``close`` do that.
+awaited. An unread one logs nothing: ``flush`` and ``close`` raise its error.
 """
 
 import asyncio
@@ -163,7 +163,7 @@ class BulkDelivery(Completion):
         return self._delivered
 
     def take_error(self) -> ClientError | None:
-        """The first error; whoever asks has taken notice of all."""
+        """The first error; the caller has taken notice of all."""
         for batch in self._failed:
             batch.mark_error_seen()
         return self._error
@@ -262,7 +262,7 @@ def _shielded(callback: Callable[[_FutureT], object]) -> Callable[[_FutureT], No
             callback(future)
         except (SystemExit, KeyboardInterrupt) as error:
             # Let out, these end the loop of a blocking client, whose thread is not the program's:
-            # nobody exits, and everything that is still to be sent waits for ever.
+            # the program does not exit, and unsent records wait for ever.
             message = "a callback wants the program to end: it cannot do that from here"
             asyncio.get_running_loop().call_exception_handler(
                 {"message": message, "exception": error}

@@ -70,7 +70,7 @@ class BatchOutcomes:
         self.last_errors: dict[TopicPartition, ClientError] = {}
         """What keeps the batches of partitions from being stored."""
         self.failed_batches: list[ProducerBatch] = []
-        """Newest batches that were given up and that perhaps nobody has looked at."""
+        """Newest batches that were given up, whose errors were perhaps not read."""
         self.doubts_metadata = False
         """Whether an error says that another broker may lead a partition now."""
 

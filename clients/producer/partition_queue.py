@@ -59,7 +59,7 @@ class PartitionQueue:
     ) -> tuple[ProducerBatch, float] | None:
         """The next batch to leave and when it may; None if that depends on those under way.
 
-        Behind a batch under way only a full one leaves: what is small grows meanwhile.
+        Behind a batch under way only a full one leaves: a small one grows meanwhile.
 
         Args:
             now_s: the time.

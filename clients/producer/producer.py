@@ -212,7 +212,7 @@ class AsyncProducer(TransactionalSteps):
             The coming acknowledgement of all of them; awaited, it gives their number.
 
         Raises:
-            What ``send`` raises, and what ``records`` raises; what was taken before is sent.
+            The errors of ``send`` and of ``records``; records taken before are sent.
         """
         target = self.known_target(topic, partition) or await self.find_target(topic, partition)
         self.cluster.check_loop()
@@ -243,14 +243,14 @@ class AsyncProducer(TransactionalSteps):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - more than giving up happens then
     ) -> None:
-        """Send what is in the buffer now, without lingering, and wait until it is decided.
+        """Send the buffered records now, without lingering, and wait for their outcome.
 
         Args:
             timeout: seconds; None waits until the delivery timeout has decided everything.
 
         Raises:
             FlushTimeoutError: not everything is decided in time.
-            ClientError: the first error since the last ``flush`` that nobody has looked at.
+            ClientError: the first error since the last ``flush`` that was not read.
         """
         self.cluster.check_loop()
         batches = self.accumulator.pending()
@@ -266,7 +266,7 @@ class AsyncProducer(TransactionalSteps):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - more than giving up happens then
     ) -> int:
-        """Send what is in the buffer, then disconnect; idempotent.
+        """Send the buffered records, then disconnect; idempotent.
 
         A transaction that is open is aborted.
 
@@ -309,13 +309,13 @@ class AsyncProducer(TransactionalSteps):
     def _dropped_of(self, batches: Iterable[ProducerBatch]) -> int:
         dropped = sum(batch.failed_count for batch in batches)
         if dropped:
-            # Not held back by other trouble a moment ago: at the end of a program it is all that
-            # anybody hears of lost records.
+            # Not held back by other trouble a moment ago: at the end of a program it is the only
+            # word about lost records.
             _logger.warning("producer: closed with %s dropped", count_text(dropped, "record"))
         return dropped
 
     def raise_unseen_error(self) -> None:
-        """Raise the first error of a record that nobody has looked at; it counts as seen then."""
+        """Raise the first unread error of a record; it counts as read then."""
         outcomes = self._dispatcher.outcomes
         failed, outcomes.failed_batches = outcomes.failed_batches, []
         unseen = [batch for batch in failed if not batch.is_error_seen]
@@ -328,7 +328,7 @@ class AsyncProducer(TransactionalSteps):
     # Shared with the blocking facade.
 
     def refuse(self, reason: str) -> None:
-        """Take no more records; whoever sends gets ``ClientClosedError`` with the reason."""
+        """Take no more records; ``send`` raises ``ClientClosedError`` with the reason."""
         self._refusal = self._refusal or reason
 
     def known_target(self, topic: str, partition: int | None) -> Target | None:
@@ -372,7 +372,7 @@ class AsyncProducer(TransactionalSteps):
         return BufferFullError(message if trouble is None else f"{message}; last error: {trouble}")
 
     def _fail(self) -> None:
-        """Nobody is left who would time records out: a bug, or the loop has ended under us."""
+        """No task is left to time records out: a bug, or the loop has ended."""
         self.refuse(self.cluster.failure)
         self.accumulator.close()
         batches = self.accumulator.pending()

@@ -33,7 +33,7 @@ _ABOUT_THE_TRANSACTION: Final = FATAL_ERRORS | {
 
 
 class Described(Member):
-    """Somebody who commits as the consumer that was described."""
+    """An identity for commits, that of the described consumer."""
 
     def __init__(self, metadata: GroupMetadata) -> None:
         self._standing = Standing(metadata.generation, metadata.member_id, metadata.instance_id)

@@ -29,7 +29,7 @@ class TransactionalSteps:
     _refusal: str
 
     async def begin_transaction(self) -> None:
-        """Open a transaction: what is sent from now on is part of it.
+        """Open a transaction: records sent from now on are part of it.
 
         Raises:
             TransactionStateError: one is open, or the producer has no transactional id.

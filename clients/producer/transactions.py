@@ -1,4 +1,4 @@
-"""One producer's transactions, one after the other: who owns the id, what is open, how it ends.
+"""One producer's transactions, one after the other: owner, open transaction, end.
 
 The producer takes its transactional id over when it starts, which ends what a predecessor left
 open and shuts that one out. Within a transaction everything goes on as without, only that nothing
@@ -60,7 +60,7 @@ class Transactions:
         cluster: connections and pauses.
         identity: gets the id and epoch.
         accumulator: where the records are that are not acknowledged.
-        wake: lets what is in there leave.
+        wake: lets the buffered records leave.
 
     Attributes:
         progress: how far they are.
@@ -169,13 +169,13 @@ class Transactions:
         except BrokerError as refusal:
             if refusal.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
                 raise progress.noted(refusal) from None
-            # The broker has forgotten the id, and with it whatever could be aborted. If somebody
-            # else has it now, we shall be told when we ask to go on.
+            # The broker has forgotten the id, and with it whatever could be aborted. If another
+            # producer has it now, the next request gets an error.
             progress.must_own_again = True
             progress.enter(State.IDLE)
 
     async def give_up(self) -> None:
-        """Abort what is open, if that is possible; for when there is another error to be told."""
+        """Abort an open transaction, if possible; for use when there is another error to raise."""
         if not self.progress.may_abort:
             return
         try:
@@ -190,7 +190,7 @@ class Transactions:
             )
 
     async def abandon(self, timeout_s: float | None) -> None:
-        """The producer is about to close: abort what is open, within the time that is left."""
+        """The producer is about to close: abort an open transaction, within the remaining time."""
         if not self.progress.may_abort:
             return
         self._cluster.warn(

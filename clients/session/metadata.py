@@ -42,7 +42,7 @@ class KnownTopic(NamedTuple):
 class Metadata:
     """Takes over what brokers say. Belongs to one thread.
 
-    ``topics``, and what is in it, may be read by any thread: it is replaced as a whole and never
+    any thread may read ``topics`` and its contents: it is replaced as a whole and never
     changed.
     """
 

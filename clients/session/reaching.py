@@ -68,7 +68,7 @@ class Attempts:
     """Which of several servers is tried next, until one is reached or all have failed.
 
     In a first round none may take long. Those that were not slow but refused the connection are
-    not tried again; the others get what is left of the time in a second round.
+    not tried again; the others get the rest of the time in a second round.
 
     Args:
         servers: those to try, the best first.

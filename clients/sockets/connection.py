@@ -91,7 +91,7 @@ class SocketConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answer nobody has taken yet."""
+        """Requests whose answer was not taken yet."""
         return self._exchange.in_flight + len(self._answers)
 
     @property
@@ -108,7 +108,7 @@ class SocketConnection:
             return True
 
     def send(self, request: Any, timeout_s: float) -> int:
-        """Send a request; give what is returned to ``receive``.
+        """Send a request; give the result to ``receive``.
 
         Raises:
             ConnectionLostError, RequestTimeoutError: the connection is closed.

@@ -1,4 +1,4 @@
-"""Connections of this process that nobody uses now: a worker that is used again finds them open."""
+"""Unused connections of this process: a worker that is used again finds them open."""
 
 import os
 import threading

@@ -42,11 +42,11 @@ class BatchAssembler:
         self._records = RecordColumns("key" in columns, "value" in columns, HEADERS in columns)
 
     def add(self, batches: Iterable[RecordBatch], start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Add the records at offsets ``start`` to ``end``; yields what is full.
+        """Add the records at offsets ``start`` to ``end``; yields full batches.
 
         Batches are inflated one after the other, and one beyond ``PIECE_BYTES`` is taken in pieces:
-        what is held is one inflated batch, a piece, and ``batch_bytes``, however well records are
-        compressed.
+        the memory held is one inflated batch, a piece, and ``batch_bytes``, however well records
+        are compressed.
 
         Raises:
             RecordError: a batch that cannot be inflated, or whose records are not well formed.
@@ -72,7 +72,7 @@ class BatchAssembler:
                 yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left; more may be added afterwards."""
+        """Yield the rest; more may be added afterwards."""
         if not self._records.rows:
             return
         taken = self._records.take()
@@ -111,7 +111,7 @@ class SmallBatchMerger:
         self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take one; yields what is full, in order."""
+        """Take one; yields full batches, in order."""
         if (
             self._rows + batch.num_rows > self._rows_max
             or self._bytes + batch.nbytes > self._bytes_max
@@ -122,7 +122,7 @@ class SmallBatchMerger:
         self._bytes += batch.nbytes
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left."""
+        """Yield the rest."""
         held, self._held = self._held, []
         self._rows = self._bytes = 0
         if len(held) == 1:
@@ -191,7 +191,7 @@ def _headers(rows: int, buffers: HeaderBuffers | None) -> pa.Array:
 
 
 def _valid_text(keys: BinaryBuffers, rows: int) -> pa.Array:
-    """Header keys that are not all ASCII; what is no UTF-8 is read as Java reads it."""
+    """Header keys that are not all ASCII; bytes that are not UTF-8 are read as Java reads them."""
     raw = _binary(pa.binary(), rows, keys)
     try:
         return raw.cast(pa.string())  # checks that it is UTF-8

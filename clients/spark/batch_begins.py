@@ -1,4 +1,4 @@
-"""Where a batch really begins in a partition: pure decisions about what was lost, and what not."""
+"""Where a batch really begins in a partition: pure decisions about lost records."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,11 @@ from seglog.protocol.types import TopicPartition
 
 
 class Begin(NamedTuple):
-    """Where reading begins, and what is missing before it.
+    """Where reading begins, and the loss before it.
 
     Attributes:
         offset: never above the end.
-        loss: one sentence about what is lost, or None.
+        loss: one sentence about the lost records, or None.
     """
 
     offset: int
@@ -25,7 +25,7 @@ def find_begin(
     Args:
         partition: for the message.
         written: where the batch before ended, None for a partition that is new to the query.
-        is_same: whether the topic is the one that was read then; None if nobody knows.
+        is_same: whether the topic is the one that was read then; None if that is unknown.
         first: the first offset that there is now.
         end: where the batch ends; below ``written`` only if the log ends there.
     """

@@ -38,7 +38,7 @@ class SeglogBatchReader(DataSourceReader):
         ranges: list[OffsetRange],
         planner: Planner,  # noqa: ARG002 - a subclass asks it
     ) -> list[OffsetRange]:
-        """What a query wants of the ranges: all of them, since nobody told its filters."""
+        """The wanted part of the ranges: all of them, since Spark told no filters."""
         return ranges
 
     def _splits(self) -> list[RangeSplit]:

@@ -55,7 +55,7 @@ class FinishedBatch:
 
     @staticmethod
     def decode(value: bytes | memoryview) -> "FinishedBatch":
-        """Out of what is stored."""
+        """Read from the stored form."""
         found = json.loads(bytes(value))
         tally = Tally(int(found["rows"]), int(found["bytes"]))
         return FinishedBatch(int(found["batch"]), tally, found["topics"])

@@ -40,9 +40,9 @@ class Heads:
         A broker that has just started, or one wrong answer, looks the same.
 
         Args:
-            planner: knows what is subscribed to.
+            planner: knows the subscription.
             written: how far the query has read.
-            ids: of the topics that it has read, as far as anybody knows.
+            ids: of the topics that it has read, as far as known.
         """
         gone = {each for each in set(written) - set(self.ends) if planner.is_subscribed(each)}
         if gone:
@@ -54,7 +54,7 @@ class Heads:
         if back:
             first = min(back)
             return (
-                f"{describe(back)} ends before what was read ({first} at {self.ends[first]}, "
+                f"{describe(back)} ends before the records read ({first} at {self.ends[first]}, "
                 f"{written[first]} was read)"
             )
         return ""
@@ -69,7 +69,7 @@ def settled_heads(planner: Planner, written: Offsets, ids: Mapping[str, str]) ->
     Args:
         planner: asks the cluster.
         written: how far the query has read; nothing looks like loss where that is empty.
-        ids: of the topics that it has read, as far as anybody knows.
+        ids: of the topics that it has read, as far as known.
 
     Raises:
         UnknownTopicOrPartitionError: something that is named does not exist and was not read.
@@ -100,10 +100,10 @@ def settled_heads(planner: Planner, written: Offsets, ids: Mapping[str, str]) ->
 def _subscribed(
     planner: Planner, written: Offsets
 ) -> tuple[dict[str, KnownTopic], list[TopicPartition]]:
-    """Topics and partitions that are subscribed to and exist; what was read before may be gone."""
+    """Topics and partitions that are subscribed to and exist; earlier ones may be gone."""
     topics, partitions = {each.topic for each in written}, set(written)
     if not planner.options.fail_on_data_loss:
-        # Also what was gone before, so that it is not written down any more.
+        # Also partitions that were gone before, so that they are not written down any more.
         subscription = planner.options.subscription
         partitions |= subscription.partitions
         topics |= {*subscription.topics, *(each.topic for each in subscription.partitions)}
@@ -112,7 +112,7 @@ def _subscribed(
 
 
 class Planned(NamedTuple):
-    """What was known when the end of a batch was decided, until its splits are asked for."""
+    """The state when the end of a batch was decided, until its splits are asked for."""
 
     start: dict[str, Any]
     end: dict[str, Any]
@@ -138,7 +138,7 @@ class IdleWait:
         self._answered_at_s = float("-inf")
 
     def wait(self, heads: Heads | None) -> None:
-        """Before the latest offsets are asked for; ``heads`` is what was heard last."""
+        """Before the latest offsets are asked for; ``heads`` is the last answer."""
         if time.monotonic() - self._answered_at_s > _POLLING_S:
             self._in_vain = 0
         if heads is None or self._in_vain < _IN_VAIN_MIN:

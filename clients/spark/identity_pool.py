@@ -18,7 +18,7 @@ _IDLE_PER_CLUSTER_MAX: Final = 8
 
 
 class IdentityPool:
-    """Identities that nobody uses now. Threads may share it."""
+    """Unused identities. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class IdentityPool:
         self._idle: dict[str, list[ProducerIdentity]] = {}
 
     def acquire(self, cluster: SocketCluster) -> ProducerIdentity:
-        """One that is used by nobody else; asks for a new id if there is none.
+        """An unused one; asks for a new id if there is none.
 
         Args:
             cluster: ids are worth something in the cluster that gave them, not in another one at

@@ -83,7 +83,7 @@ def take_kafka_options(reader: OptionReader) -> None:
     """Take what has no effect here.
 
     Raises:
-        ConfigurationError: one is given that would change what is read or written.
+        ConfigurationError: an option would change the rows read or written.
     """
     for name, reason in _REFUSED.items():
         reader.take(f"kafka.{name}", _refusal(reason), None)

@@ -19,7 +19,7 @@ _SECONDS_SINCE_2001: Final = range(10**9, 10**10)
 
 
 class OptionReader:
-    """Takes options one by one and knows at the end which nobody has asked for.
+    """Takes options one by one and knows at the end which were not asked for.
 
     Args:
         options: by name, in any case.

@@ -24,7 +24,7 @@ def report_loss(message: str, *, fail: bool) -> None:
     """Raise ``DataLossError``, or only warn."""
     if fail:
         raise DataLossError(
-            f"{message}. Set failOnDataLoss to false to go on without what is lost."
+            f"{message}. Set failOnDataLoss to false to go on without the lost records."
         )
     LOG.warning("%s; going on without it", message)
 
@@ -135,7 +135,7 @@ class Extent:
     """First and last offsets of partitions, each asked for when it is first needed, and once.
 
     A batch that asked for an end twice would hold two answers against each other, of which the
-    later one is larger wherever somebody writes meanwhile.
+    later one is larger where records were written meanwhile.
 
     Args:
         planner: asks the cluster.

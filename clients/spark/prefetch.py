@@ -72,8 +72,8 @@ class Prefetcher(Generic[ItemT]):
     def close(self) -> None:
         """End the thread, also if it is in the middle of something.
 
-        One that waits for a connection that nobody answers is left to itself: it ends when that
-        fails, and nothing that it still finds is kept.
+        A thread that waits for an unanswered connection is left to itself: it ends when that fails,
+        and its results are dropped.
         """
         self._is_closed = True
         if self._thread.is_alive():

@@ -116,7 +116,7 @@ class ProducePipeline:
         for connection in connections.values():
             POOL.release(connection, self._config)
 
-    # Carrying out what is decided.
+    # Carrying out decisions.
 
     def _work(self, is_enough: Callable[[], bool]) -> None:
         """Send, receive and wait until it is enough."""

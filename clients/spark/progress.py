@@ -24,7 +24,7 @@ class Lag:
 
 
 def offsets_behind_latest(progress: Any) -> Lag:
-    """What was left to read when a micro-batch had ended.
+    """The rest to read when a micro-batch had ended.
 
     Args:
         progress: ``query.lastProgress``, or ``event.progress`` of a ``StreamingQueryListener``.

@@ -109,7 +109,7 @@ class Restriction:
                 self._timestamp_ms = max(self._timestamp_ms or 0, timestamp_ms)
 
     def apply(self, ranges: list[OffsetRange], planner: Planner) -> list[OffsetRange]:
-        """What is left of the ranges."""
+        """The remaining ranges."""
         kept = [
             replace(
                 each,

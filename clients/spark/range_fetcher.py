@@ -20,7 +20,7 @@ from seglog.protocol.records.batch import RecordBatch, iter_batches
 from seglog.protocol.types import TopicPartition
 
 _WAIT_MS: Final = 200
-"""The broker waits for so long if nothing is there; what was planned is there."""
+"""The broker waits for so long without records; planned records exist."""
 _FIRST_GUESS_BYTES: Final = 1024
 _FETCH_BYTES_MIN: Final = 65_536
 _GONE: Final = frozenset(
@@ -46,7 +46,7 @@ class _Reading:
     Attributes:
         position: the next offset.
         leader: where it is read, None for the one that the cluster names.
-        trouble: why there was nothing last time: an error, or what was lost in words.
+        trouble: why there was nothing last time: an error, or the loss in words.
     """
 
     def __init__(self, whole: OffsetRange) -> None:
@@ -86,7 +86,7 @@ class RangeFetcher:
             connection.close("the reading has ended")
 
     def run(self, ranges: tuple[OffsetRange, ...]) -> Generator[FetchedRecords]:
-        """Yield what is in the ranges; parts of several take turns, each in order.
+        """Yield the contents of the ranges; parts of several take turns, each in order.
 
         Raises:
             DataLossError: something is not there any more, with ``failOnDataLoss``.

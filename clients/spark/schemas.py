@@ -63,7 +63,7 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 def check_row_schema(given: StructType, columns: Sequence[str]) -> None:
-    """Raise ``ConfigurationError`` if somebody gave a read another schema than it has."""
+    """Raise ``ConfigurationError`` if a read was given another schema than it has."""
     wanted = row_schema(columns)
     if [(each.name, each.dataType) for each in given] != [
         (each.name, each.dataType) for each in wanted

@@ -39,7 +39,7 @@ class SegmentFile:
         base: the first offset that it may have.
         start: records below are not read.
         end: exclusive; where the next segment begins, or another copy takes over.
-        size_bytes: what is written later is not read.
+        size_bytes: the end for reading; later bytes are not read.
     """
 
     path: str
@@ -99,7 +99,8 @@ def _segments_once(partition: TopicPartition, folders: list[Path]) -> list[Segme
     """The segments of copies of one log (replicas, backups), of each offset only one.
 
     The copy that goes furthest is read whole, others where it does not reach: a backup may have
-    what was deleted since for its age. What was deleted by offset in one copy is read in none.
+    records that were deleted since for their age. Records deleted by offset in one copy are read in
+    none.
     """
     if len(folders) == 1:
         return _segments_of(folders[0], partition, _first_offset(folders[0], partition))
@@ -165,7 +166,7 @@ def _first_offset(folder: Path, partition: TopicPartition) -> int:
 
 
 def _start_offsets(folder: Path) -> dict[TopicPartition, int]:
-    """What was deleted by offset: lines of topic, partition and first offset behind two others."""
+    """Records deleted by offset: lines of topic, partition and first offset behind two others."""
     try:
         lines = (folder / _START_OFFSETS).read_text().splitlines()[2:]
         rows = [line.split() for line in lines if line.strip()]
@@ -185,7 +186,7 @@ def read_segment(segment: SegmentFile, *, check_crcs: bool) -> Generator[list[Re
     """Yield the batches of a segment; those of markers and without records are left out.
 
     Raises:
-        CorruptSegmentError: with what was yielded before, the rest makes no sense.
+        CorruptSegmentError: the rest contradicts the batches yielded before.
     """
     position, wanted = 0, _CHUNK_BYTES
     with open(segment.path, "rb", buffering=0) as file:

@@ -2,8 +2,8 @@
 
 PySpark turns the values of filters into Python objects before a reader sees them, and fails for a
 time after the year 9999 or before the year 1, where such a sentinel ends up in UTC. While a reader
-waits for its filters, those become the last or first time that there is: what is asked of a broker
-by them is then never less than what Spark, which keeps the filter itself, looks at.
+waits for its filters, those become the last or first time that there is: the request to the broker
+is then never for fewer records than Spark, which keeps the filter itself, evaluates.
 """
 
 import contextlib

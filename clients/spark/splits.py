@@ -18,7 +18,7 @@ LARGE_RANGE_RECORDS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """What is to be read of one partition.
+    """The range to read of one partition.
 
     Attributes:
         start: the first offset.

@@ -110,10 +110,10 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Stop at what is there when the first offsets are asked for.
+        """Stop at the offsets that exist at the first request for them.
 
-        Not at what is there now: a batch that is to be replayed first may know partitions that
-        have gone meanwhile, or not yet know new ones.
+        Not at those of now: a batch that is to be replayed first may know partitions that have gone
+            meanwhile, or not yet know new ones.
         """
         self._is_available_now = True
 
@@ -172,7 +172,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def partitions(self, start: WrittenOffsets, end: WrittenOffsets) -> Sequence[InputPartition]:
-        """The splits of a batch; what is not there any more is reported."""
+        """The splits of a batch; missing partitions are reported."""
         self._note_restart()
         planned, self._planned = self._planned, None
         if planned is not None and (planned.start, planned.end) != (start, end):
@@ -214,7 +214,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> tuple[dict[str, KnownTopic], Offsets]:
         """Topics and first offsets for a batch that was decided on by another run, or earlier.
 
-        What is not there is asked for again for the time for retries.
+        Missing partitions are asked for again for the time for retries.
         """
         waiter = Waiter(self.options.connection)
         while True:
@@ -272,7 +272,7 @@ class SeglogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._missing = missing
 
     def _compare_ids(self, known: Mapping[str, str], heads: Heads) -> dict[str, bool | None]:
-        """Whether topics are those that the query has read so far; None where nobody knows."""
+        """Whether topics are those that the query has read so far; None where that is unknown."""
         sameness: dict[str, bool | None] = {}
         for name, topic_id in heads.ids.items():
             sameness[name] = known[name] == topic_id if name in known else None

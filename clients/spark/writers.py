@@ -45,7 +45,7 @@ class WrittenRows(WriterCommitMessage):
     """What a task has done.
 
     Attributes:
-        micro_batch: to be noted by the driver; None for a write that nobody remembers.
+        micro_batch: to be noted by the driver; None for a write without a note.
         tally: of the rows that Spark gave to it.
         rows: how many of them it has stored; the others were stored before.
         topics: the id, in hexadecimal, of each topic that has the rows now.
@@ -77,7 +77,7 @@ class RowWriter:
         """Store all rows; returns once they are acknowledged.
 
         Raises:
-            CheckpointError: the micro-batch is none that can follow what is stored.
+            CheckpointError: the micro-batch cannot follow the stored note.
             InvalidRecordError: a row that cannot be a record.
             BrokerError: a broker refused.
             ClientError: a broker was away for too long.
@@ -109,7 +109,7 @@ class RowWriter:
         return WrittenRows(micro_batch, tally, stored, topics, last is not None)
 
     def _repeated(self, micro_batch: MicroBatch | None) -> FinishedBatch | None:
-        """What was noted of this very micro-batch, if it is the one that was finished last."""
+        """The note of this micro-batch, if it is the last finished one."""
         last = None if micro_batch is None else _last_finished(self._options, micro_batch)
         if micro_batch is None or last is None:
             return None

@@ -99,9 +99,9 @@ class PartitionDescription:
     """What one log holds; ``uncleanable_reason`` is None while it can be cleaned.
 
     ``error_message`` says why it cannot be served, where there is an ``error``; ``damage`` names
-    the records that a reader found damaged last, None while nobody has found any.
-    ``cleaning_state`` is idle, in progress, aborted or paused; while a pass is in progress the byte
-    counts say how far it is: what is dirty is gone over twice.
+    the records that a reader found damaged last, None if there are none. ``cleaning_state`` is
+    idle, in progress, aborted or paused; while a pass is in progress the byte counts show its
+    progress: the dirty part counts twice.
     """
 
     topic: str = string()
@@ -156,7 +156,7 @@ class RetentionFinding:
 
 @shape
 class RunRetentionResponse:
-    """What was, or would be, deleted."""
+    """A segment that was, or would be, deleted."""
 
     findings: list[RetentionFinding] = array(RetentionFinding)
     error: ErrorCode = error_code(default=ErrorCode.NONE)

@@ -1,4 +1,4 @@
-"""Offsets of a log: finding them by time and by leader epoch, deleting what is below one."""
+"""Offsets of a log: finding them by time and by leader epoch, deleting the records below one."""
 
 from typing import ClassVar, Final
 

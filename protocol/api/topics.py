@@ -126,7 +126,7 @@ def _sorted_topics(request: "DeleteTopicsRequest") -> list[tuple[str | None, byt
 class DeleteTopicsRequest:
     """Delete topics by name or id.
 
-    ``named_twofold`` are those that were given both, which is refused: nobody knows which of the
+    ``named_twofold`` are those that were given both, which is refused: it is unknown which of the
     two is meant where they differ.
     """
 

@@ -176,7 +176,7 @@ class TransactionEnd:
 
 @shape
 class WriteTxnMarkersRequest:
-    """Write markers: by hand, into partitions whose transaction nobody coordinates any more."""
+    """Write markers: by hand, into partitions whose transaction has no coordinator any more."""
 
     ends: list[TransactionEnd]
 

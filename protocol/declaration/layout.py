@@ -165,7 +165,7 @@ class WireMessage:
     Attributes:
         declared: the class, or the variant.
         name: Kafka's name.
-        api_key: the number of the operation; -1 for what is only stored.
+        api_key: the number of the operation; -1 for a form that is only stored.
         versions: the versions that can be coded.
         flexible: the versions with compact lengths and tagged blocks.
     """

@@ -1,4 +1,4 @@
-"""What makes the classes of this package dataclasses, without compiling code that nobody runs.
+"""Makes the classes of this package dataclasses, without compiling unused code.
 
 ``dataclasses`` compiles three methods for each class. There are more than a hundred classes here,
 which takes a sixth of a broker's start, and most processes make objects of few of them.

@@ -49,7 +49,7 @@ _pack_flexible_header = struct.Struct(">iiB").pack
 class UnsupportedApiError(ProtocolError):
     """A request whose answer its sender could not read; all that is left is to close.
 
-    Another layout than the expected one would be taken for something that nobody said.
+    Another layout than the expected one would be misread.
 
     Args:
         api_key: the number of the operation.
@@ -65,7 +65,7 @@ class UnsupportedApiError(ProtocolError):
 
 
 class KafkaRequest:
-    """A decoded request, and what is needed to answer it."""
+    """A decoded request, and the fields that its answer needs."""
 
     __slots__ = (
         "api_key",
@@ -113,7 +113,7 @@ class KafkaServerConnection:
         Raises:
             FrameTooLargeError: it is over the limit; nothing needs to be allocated to know that.
             ProtocolError: it is negative, or too small to hold a request header.
-            UnsupportedApiError: it is not all there, and begins as nobody's request does.
+            UnsupportedApiError: it is incomplete, and begins as no request does.
         """
         if end - start < SIZE_BYTES:
             return 0
@@ -127,8 +127,8 @@ class KafkaServerConnection:
             raise ProtocolError(f"frame of {size} bytes cannot hold a request header")
         arrived = end - start - SIZE_BYTES
         if _KEY_BYTES <= arrived < size:
-            # What other protocols begin with often reads as a size within the limit (remote
-            # desktops: 48 MB). Nobody would ever send the rest.
+            # The first bytes of other protocols often read as a size within the limit (remote
+            # desktops: 48 MB). The rest would never come.
             api_key, version = _read_key(view, start + SIZE_BYTES)
             if api_key != _API_VERSIONS and self._offer.form(api_key, version) is None:
                 self._find_refusable(api_key, version)
@@ -233,7 +233,7 @@ class KafkaServerConnection:
     def _answer_api_versions(
         self, frame: memoryview, position: int, version: int, correlation_id: int
     ) -> Reply:
-        """Say what is offered.
+        """List the offered operations.
 
         A version from the future is answered in version 0, which all clients can read; they ask
         again with one that is listed (KIP-511).
@@ -293,7 +293,7 @@ def _skip_tags(frame: memoryview, position: int) -> int:
 def _client_id(data: memoryview) -> str:
     """The name that a client gives itself, for logs and lists.
 
-    It may be anything that somebody has put into a setting, or the name of a computer: one that is
+    It may be any text from a setting, or the name of a computer: one that is
     not UTF-8 is no reason to leave its sender without an answer, as with Kafka.
     """
     return str(data, "utf-8", "replace")[:_CLIENT_ID_CHARACTERS_MAX]

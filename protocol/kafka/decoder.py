@@ -3,7 +3,7 @@
 A decoder is ``decode(buffer, position, end, budget) -> (object, position)``. ``buffer`` is a
 memoryview of bytes, ``budget`` a list with the number of array elements that the message may still
 hold. That of an element that is grouped by topic takes the fields of the topic as well. Nothing is
-allocated for a count or a length before it is compared with what is left of the input: an element
+allocated for a count or a length before it is compared with the rest of the input: an element
 takes at least ``minimum_size`` bytes.
 
 It raises ``MalformedError``, ``UnicodeDecodeError`` or, where the input just ends, ``IndexError``

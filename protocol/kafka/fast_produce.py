@@ -3,7 +3,7 @@
 Written by hand because every record passes through here. Whatever is unusual (transactions, long
 names, unknown tags, malformed input, old versions, errors in the response) is left to the compiled
 codec and ``translate.produce``: the functions return None, and the compiled codec finds the right
-words for what is wrong. Tests compare both ways byte by byte.
+words for the fault. Tests compare both ways byte by byte.
 """
 
 import struct

@@ -76,7 +76,7 @@ class ObjectCompiler:
         return f"{holder}.{each.attribute or each.name}"
 
     def _end(self) -> None:
-        """Hand over what is not stored, and return the object."""
+        """Hand over the fields that are not stored, and return the object."""
         self._source.add(1, *(f"{take}k_{name})" for name, take in self._takes.items()))
         self._source.add(1, f"return {self._result()}, p")
 

@@ -64,7 +64,7 @@ class Form(NamedTuple):
 class Offer:
     """The operations that a broker offers; one object for all of its connections.
 
-    Only these are listed in the answer to ApiVersions: clients begin to use what is listed. One
+    Only these are listed in the answer to ApiVersions: clients begin to use the listed ones. One
     that can be read but is not offered is refused in words that its sender understands.
 
     Args:

@@ -5,8 +5,8 @@ it expects, and keeps its connection. Clients that look at the answer to ApiVers
 come here.
 
 Where a response has an error of its own, the body of the request is not even looked at. Where it
-has errors only beside what was asked for, the request is read and its parts are named again: a list
-of no results would read as success. The connection loads this module when it first needs it.
+has errors only beside the parts of the request, the request is read and its parts are named again:
+a list of no results would read as success. The connection loads this module when it first needs it.
 """
 
 from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ class Refusal:
 
 
 class Refusable(NamedTuple):
-    """An operation: its response, and how that names what was asked for, if it must."""
+    """An operation: its response, and how that names the parts of the request, if it must."""
 
     response: type[Message]
     request: type[Message] | None = None
@@ -65,7 +65,7 @@ class Refusable(NamedTuple):
         """UNSUPPORTED_VERSION, or what Kafka says where a listener has no SASL.
 
         Clients that are set up for SASL make a clear message of that; some send SaslHandshake
-        without looking at what is offered, the Java client among them.
+        without looking at the listed operations, the Java client among them.
         """
         is_sasl = self.response in (
             security.SaslHandshakeResponse,

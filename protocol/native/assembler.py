@@ -1,7 +1,7 @@
 """Puts the bytes of a stream together to frames, for readers without a buffer of their own.
 
 Each large frame gets a buffer of exactly its size and is received straight into it: the views that
-a decoder makes of it stay valid for as long as somebody holds them, and nothing is copied.
+a decoder makes of it stay valid for as long as they are held, and nothing is copied.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ class FrameAssembler:
     def _begin_buffer(self, wanted_bytes: int) -> None:
         """Leave the old buffer, full or read from by others, and take the unread rest along."""
         held = self._end - self._start
-        # A frame is not believed before its bytes come: the buffer at most doubles what is there.
+        # The announced size is not trusted before its bytes come: the buffer at most doubles.
         size = max(self._scratch_bytes, min(wanted_bytes, max(2 * held, _GROWTH_FLOOR_BYTES)))
         if size <= held:
             size = held + self._scratch_bytes

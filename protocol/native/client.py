@@ -124,7 +124,7 @@ class NativeClient:
         correlation_id = header[0]
         operation = self._in_flight.pop(correlation_id, None)
         if operation is None:
-            raise ProtocolError(f"answer to request {correlation_id}, which nobody waits for")
+            raise ProtocolError(f"answer to request {correlation_id}, which does not wait for one")
         if header[1] != 0:
             return NativeResponse(correlation_id, _read_refusal(header))
         cursor = RecordCursor(view, records_start, end)

@@ -48,7 +48,7 @@ class RecordSink:
         self.length = 0
 
     def add(self, records: Part) -> int:
-        """Put ``records`` behind what is there and return how many bytes they are."""
+        """Put ``records`` behind the earlier ones and return how many bytes they are."""
         if isinstance(records, memoryview):
             length = records.nbytes
         elif isinstance(records, (bytes, bytearray)):
@@ -82,7 +82,7 @@ class RecordCursor:
         return self._view[position : self._position]
 
     def finish(self) -> None:
-        """Raise ``ProtocolError`` if bytes are left that nobody was told about."""
+        """Raise ``ProtocolError`` if bytes are left that no field announces."""
         if self._position != self._end:
             raise ProtocolError(f"{self._end - self._position} bytes behind the announced records")
 

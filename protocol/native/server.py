@@ -96,7 +96,7 @@ class NativeServer:
             except ProtocolError as error:
                 return _refusal(header, ErrorCode.INVALID_REQUEST, str(error))
             if api_key == _PRODUCE and request.transactional_id is not None:
-                # Here nobody adds partitions beforehand.
+                # Here no request adds partitions beforehand.
                 request.may_add = True
         incoming = IncomingRequest(api_key, api_version, correlation_id, request)
         if api_key == _PRODUCE and request.acks == 0:
@@ -142,7 +142,7 @@ class NativeServer:
 def _refusal(header: list[Any], error: ErrorCode, message: str) -> Reply:
     api_key, version, correlation_id = header[:REQUEST_FIELDS_START]
     known = OPERATION_OF_KEY.get(api_key)
-    # Numbers that nobody knows are one name: a metric must not grow with what strangers send.
+    # Unknown numbers share one name: a metric must not grow with the input of strangers.
     name = known.key.name.title().replace("_", "") if known else "Unknown"
     parts = build_frame([correlation_id, int(error), message])
     return Reply(parts, error=error, operation=name, version=version)

@@ -16,28 +16,7 @@ POSITIONAL_PARAMETERS_MAX = 6
 CYTHON_FUNCTION = re.compile(r"^ *def (\w+)\(([^)]*)\)", re.MULTILINE)
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 FOLDERS_WITH_TESTS_OR_SCRIPTS = ("tests", "benchmarks", "examples")
-PLAIN_PLACES = (
-    "README.md",
-    "CHANGELOG.md",
-    "docs/",
-    "config/",
-    "broker/cleaning/",
-    "broker/daemon/",
-    "broker/listeners/",
-    "broker/partition/",
-    "broker/runtime/",
-    "broker/storage/",
-    "broker/tools/",
-    "broker/errors.py",
-    "clients/cli/",
-    "protocol/_kernel",
-    "protocol/compression/",
-    "protocol/dialect.py",
-    "protocol/limits.py",
-    "protocol/records/",
-    "protocol/types.py",
-    "protocol/wording.py",
-)
+PLAIN_PLACES = ("README.md", "CHANGELOG.md", "docs/", "broker/", "clients/", "config/", "protocol/")
 INVOLVED = re.compile(
     r"\b(whoever|whomever|nobody|somebody|anybody|everybody|someone|anyone"
     r"|what (?:is|was|are|were))\b",

@@ -150,7 +150,7 @@ class GroupCoordinator:
             return HeartbeatResponse(error.code)
 
     def leave(self, request: LeaveGroupRequest, _context: RequestContext) -> LeaveGroupResponse:
-        """Answers LeaveGroup, at once: nobody has to wait for the rebalance that follows."""
+        """Answers LeaveGroup at once: the client need not wait for the rebalance that follows."""
         try:
             self._table.check(request.group_id)
         except RequestError as error:
@@ -210,7 +210,7 @@ class GroupCoordinator:
     # ---- life cycle
 
     def send_away(self) -> None:
-        """The broker is about to stop: answer everyone who waits, let nobody wait any more.
+        """The broker is about to stop: answer all waiting members, let no member wait any more.
 
         Nothing of the groups changes by that: after the next start they are as they were.
         """
@@ -219,7 +219,7 @@ class GroupCoordinator:
             self._dismiss_all(group)
 
     async def stop(self, deadline_seconds: float) -> None:
-        """Be of no further use; what is being written comes to its end, unless that takes long."""
+        """Stop; pending writes come to their end, unless that takes long."""
         self.send_away()
         if self._tasks:
             _, late = await asyncio.wait(set(self._tasks), timeout=deadline_seconds)

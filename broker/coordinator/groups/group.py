@@ -2,7 +2,7 @@
 
     Empty --join--> PreparingRebalance --all joined--> CompletingRebalance --leader synced--> Stable
       ^                 |      ^  ^                        |                                   |
-      +--nobody left----+      |  +--join, leave, silence--+                                   |
+      +--last one left--+      |  +--join, leave, silence--+                                   |
                                +--------------------join, leave, silence-----------------------+
 
 It neither waits nor writes. Who has to wait hands in a ticket, and every call returns an
@@ -251,7 +251,7 @@ class ClassicGroup(RebalancingGroup):
             if request.knows_skip_assignment:
                 answer.skip_assignment = member.member_id == self.members.leader_id
             else:
-                # Told that somebody else leads, it takes the assignment that is there.
+                # Told that another member leads, it takes the stored assignment.
                 answer.leader_id = old_leader_id or ""
                 answer.members = []
             outcome.answers.append((ticket, answer))

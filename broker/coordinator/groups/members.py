@@ -16,7 +16,7 @@ KeyT = TypeVar("KeyT")
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 Ticket: TypeAlias = object
-"""Whoever waits for an answer; what it is, only the caller of a group knows."""
+"""A waiter for an answer; only the caller of a group knows its type."""
 
 Protocols: TypeAlias = list[tuple[str, bytes]]
 """Names of assignors with the subscription for each, the preferred one first."""

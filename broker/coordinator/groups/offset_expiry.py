@@ -24,7 +24,7 @@ _SLICE: Final = 100
 
 
 class OffsetExpiry:
-    """Removes offsets that nobody will ask for any more.
+    """Removes offsets that no client will ask for any more.
 
     Args:
         services: of the broker.
@@ -79,7 +79,7 @@ class OffsetExpiry:
                 self._table.delete_offsets(group, expired)
             else:
                 self._drop(group)
-            # Many groups may expire at once; nobody has to wait for all of them.
+            # Many groups may expire at once; no client has to wait for all of them.
             await asyncio.sleep(0)
 
     def _drop(self, group: Group) -> None:

@@ -1,4 +1,4 @@
-"""OffsetLookups: what is committed, and its deletion on request."""
+"""OffsetLookups: committed offsets, and their deletion on request."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ class OffsetLookups:
     # ---- fetch
 
     def fetch(self, request: OffsetFetchRequest, _context: RequestContext) -> OffsetFetchResponse:
-        """Answers OffsetFetch: -1 for what was never committed, no error for an unknown group.
+        """Answers OffsetFetch: -1 without a commit, no error for an unknown group.
 
         What an open transaction has stored is not seen. Who requires stable offsets is told to ask
         again where one is about to be replaced.
@@ -130,7 +130,7 @@ class OffsetLookups:
         """The topics that members read; None if it may be any.
 
         Raises:
-            RequestError: its members are no consumers, so nobody can know.
+            RequestError: its members are no consumers, so their topics are unknown.
         """
         membership = group.membership
         if membership.state is GroupState.EMPTY:

@@ -1,8 +1,8 @@
 """GroupOffsets: commits of the offsets of groups, plain ones and those in transactions.
 
-What is refused is refused partition by partition and never stored: negative offsets, partitions
-that do not exist, metadata over ``offset.metadata.max.bytes``. An offset beyond the end of its
-partition is stored as it is; whoever resumes there is told that it is out of range.
+Commits are refused partition by partition, and refused ones never stored: negative offsets,
+partitions that do not exist, metadata over ``offset.metadata.max.bytes``. An offset beyond the end
+of its partition is stored; a consumer that resumes there gets OFFSET_OUT_OF_RANGE.
 
 An offset of a transaction is stored with the producer's id and epoch, and counts when a marker in
 the same partition of the internal topic commits it. Between a plain commit and one of a transaction
@@ -132,7 +132,7 @@ class GroupOffsets(OffsetLookups):
     def transaction_ended(
         self, partition_number: int, producer_id: int, *, is_commit: bool
     ) -> None:
-        """A marker was appended to a partition of the internal topic: decide what is pending."""
+        """A marker was appended to a partition of the internal topic: decide pending offsets."""
         self._table.decide(partition_number, producer_id, is_commit=is_commit)
 
     def _carry_out(self, order: _Order[ResponseT]) -> ResponseT | Pending[ResponseT]:
@@ -229,7 +229,7 @@ class GroupOffsets(OffsetLookups):
         )
 
     def _judge(self, order: _Order[ResponseT]) -> list[_Acceptable]:
-        """A result for each partition, and what is to be stored where that is no error."""
+        """A result for each partition, and the offset to store where it is no error."""
         now_ms = self._services.clock.time_ms()
         expires_ms = NO_EXPIRY_MS
         if order.retention_time_ms > _NO_RETENTION_TIME_MS:

@@ -111,7 +111,7 @@ class RebalancingGroup:
         self._move(GroupState.PREPARING_REBALANCE, now)
 
     def _drop_syncs(self, error: ErrorCode, now: ClockReading, outcome: Outcome) -> None:
-        """Nobody waits for an assignment any more."""
+        """No member waits for an assignment any more."""
         self._sync_deadline_ms = None
         self._unsynced.clear()
         self._is_storing = False
@@ -197,14 +197,14 @@ class RebalancingGroup:
         return outcome
 
     def abandon(self, ticket: Ticket, now: ClockReading) -> None:
-        """Whoever waits with this ticket has hung up; its session tells whether it comes back."""
+        """The waiter with this ticket has hung up; its session tells whether it comes back."""
         member = self.members.waiting_with(ticket)
         if member is not None:
             self.members.waits_no_more(member)
             self.hears_of(member, now)
 
     def expire(self, now: ClockReading) -> Outcome:
-        """Do what is due: drop who was silent too long, end a rebalance that took too long."""
+        """Drop members that were silent too long, end a rebalance that took too long."""
         outcome = Outcome()
         now_ms = now.monotonic_ms
         for member_id in [each for each, due_ms in self._pending.items() if due_ms <= now_ms]:

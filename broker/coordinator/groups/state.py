@@ -39,7 +39,7 @@ TRANSITIONS: Final[Mapping[GroupState, frozenset[GroupState]]] = MappingProxyTyp
 
 
 class ClockReading(NamedTuple):
-    """The time now: the monotonic clock for deadlines, the wall clock for what is stored."""
+    """The time now: the monotonic clock for deadlines, the wall clock for stored records."""
 
     monotonic_ms: int
     wall_ms: int

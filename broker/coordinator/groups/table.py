@@ -274,8 +274,8 @@ class GroupTable:
     def _drop_orphans(self, group: Group) -> None:
         """Drop offsets of topics that were deleted when there was no time to say so.
 
-        What is undecided stays until it is decided: a tombstone would count for what was committed
-        to the topic's successor as well.
+        Undecided offsets stay until they are decided: a tombstone would count for offsets committed
+            to the topic's successor as well.
         """
         orphans = [
             place
@@ -291,7 +291,7 @@ class GroupTable:
     def delete_offsets(self, group: Group, places: list[Place]) -> None:
         """Take offsets out of a group, in the log too; what cannot be logged is only forgotten.
 
-        For offsets that nobody needs any more, and that would be found useless again.
+        For offsets that are not needed any more, and that would be found useless again.
         """
         try:
             self.forget_offsets(group, places)

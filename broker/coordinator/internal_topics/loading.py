@@ -72,10 +72,10 @@ class TopicLoader(Generic[ReplayT]):
             )
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """See what is to be read, and begin with it; partitions without records are done at once.
+        """Find the partitions to read, and begin with them; those without records are done at once.
 
         Args:
-            work: calls ``load``, with what is to be done before and after it.
+            work: calls ``load``, with the work before and after it.
         """
         for number in range(self._topic.partition_count):
             partition = self._services.partitions.find(self._topic.name, number)

@@ -103,7 +103,7 @@ class TopicReplay(ABC):
 async def read_partition(
     partition: Partition, pool: WorkerPool, buffer_bytes: int, replay: TopicReplay
 ) -> None:
-    """Read a whole partition; what is appended meanwhile, such as a marker, is read as well.
+    """Read a whole partition, with records appended meanwhile, such as a marker.
 
     Raises:
         StorageError: the disk refused.

@@ -1,8 +1,8 @@
 """InternalTopic: a topic that a coordinator keeps its state in, made when it is first needed.
 
 The records of a key go to the partition that Kafka would choose, through ``Partition.append`` like
-any other batch. What was appended is in force; what is acknowledged is as durable as acknowledged
-records are.
+any other batch. An appended record is in force; an acknowledged one is as durable as other
+acknowledged records.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ class InternalTopic:
     ) -> "asyncio.Future[None] | None":
         """Append as many records as there may be, in several batches if need be.
 
-        Returns and raises as ``append`` does, but what was written before an error stays.
+        Returns and raises as ``append`` does, but records written before an error stay.
         """
         acknowledgement = None
         for run in split_by_size(records, self.batch_bytes_max(key)):

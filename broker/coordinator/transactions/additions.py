@@ -41,7 +41,7 @@ class TransactionAdditions:
         services: of the broker.
         table: of the transactional ids.
         offsets: the internal topic that holds the offsets of groups.
-        endings: logs what is added.
+        endings: logs additions.
     """
 
     def __init__(

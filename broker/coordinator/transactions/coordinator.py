@@ -33,7 +33,7 @@ class TransactionCoordinator:
         services: of the broker.
         table: of the transactional ids.
         store: of their states.
-        endings: carries out what is decided.
+        endings: carries out decisions.
         producer_ids: gives new ones.
     """
 

@@ -1,4 +1,4 @@
-"""TransactionEndings: carries out what was decided, in an order that survives a crash at any point.
+"""TransactionEndings: carries out decisions, in an order that survives a crash at any point.
 
 The decision goes into the log first (PrepareCommit or PrepareAbort), then a marker into each
 partition, then that all is done (CompleteCommit or CompleteAbort). Each step waits until the one
@@ -232,8 +232,8 @@ class TransactionEndings:
         if acknowledged.exception() is None:
             transaction.is_waiting = False
             self.go_on(transaction)
-        # Otherwise nobody knows whether the decision is on the disk. It stays undone until the next
-        # start, which finds it or finds the transaction open.
+        # Otherwise it is unknown whether the decision is on the disk. It stays undone until the
+        # next start, which finds it or finds the transaction open.
 
     async def _go_on_when_marked(self, transaction: Transaction, waits: _Waits) -> None:
         await asyncio.wait({acknowledged for _, acknowledged in waits})

@@ -1,4 +1,4 @@
-"""TransactionExpiry: ends transactions that take too long, forgets ids that nobody uses."""
+"""TransactionExpiry: ends transactions that take too long, forgets unused ids."""
 
 import asyncio
 import logging

@@ -136,7 +136,8 @@ class DescribeTransactionsOperation:
 class WriteTxnMarkersOperation:
     """Answers write-txn-markers requests: the end of a transaction that hangs.
 
-    Nobody but an administrator sends them here, to end in a partition what no coordinator knows of.
+    Only an administrator sends them here, to end a transaction in a partition that no coordinator
+    knows.
     """
 
     __slots__ = ("_markers", "_services")

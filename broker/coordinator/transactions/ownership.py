@@ -1,8 +1,8 @@
 """How a producer becomes the owner of a transactional id, or goes on as its owner; pure functions.
 
-Epochs fence: whoever does not name the producer id and the epoch of the state is not its owner any
-more. A new owner gets the next epoch. The last epoch of an id that a producer uses is 32766: 32767
-is left for a marker, and then a new id follows.
+Epochs fence: a producer that does not name the producer id and the epoch of the state is not its
+owner any more. A new owner gets the next epoch. The last epoch of an id that a producer uses is
+32766: 32767 is left for a marker, and then a new id follows.
 
 The rules are those of Kafka's transaction coordinator.
 """
@@ -37,7 +37,7 @@ def initialize(
             that starts.
         timeout_ms: of its transactions.
         now_ms: wall clock.
-        fresh_id: a producer id that nobody has, needed where ``current.is_exhausted``.
+        fresh_id: an unused producer id, needed where ``current.is_exhausted``.
 
     Returns:
         EMPTY with what the producer is to use, or PREPARE_ABORT: the transaction that is open has
@@ -45,7 +45,7 @@ def initialize(
 
     Raises:
         RequestError: CONCURRENT_TRANSACTIONS while an end is being carried out, PRODUCER_FENCED for
-            one that expects what is no more.
+            one that expects an older state.
     """
     if expected is not None and expected == current.next_owner:
         raise concurrent_error(current)
@@ -58,7 +58,7 @@ def initialize(
         if expected is not None and not is_owner:
             # It has used the epoch that followed, so this has been under way for too long.
             raise fenced_error(current, expected)
-        # The owner itself may ask again for what it then gets; anybody else shuts it out.
+        # The owner itself may repeat the request and gets the same; any other producer fences it.
         return fence(current, now_ms, fresh_id, owner_goes_on=is_owner)
     return _owned(current, expected, timeout_ms=timeout_ms, now_ms=now_ms, fresh_id=fresh_id)
 
@@ -110,7 +110,7 @@ def _may_go_on(current: TransactionMetadata, expected: Claim) -> bool:
 
 
 def _is_repeated(current: TransactionMetadata, expected: Claim) -> bool:
-    """Whether the step from what is expected to what is has been taken for the same producer."""
+    """Whether the same producer has already taken the step from the expected state."""
     if NO_PRODUCER_EPOCH in (current.last_producer_epoch, current.producer_epoch):
         return False
     if expected.producer_epoch != current.last_producer_epoch:

@@ -1,4 +1,4 @@
-"""ProducerIds: every producer gets an id that nobody else has ever had.
+"""ProducerIds: every producer gets an id that no other producer has ever had.
 
 Ids are taken from the catalog in blocks, so that only one in a thousand waits for the disk. The
 rest of a block is lost when the broker stops, which costs nothing: there are 2^63.
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 BLOCK_SIZE: Final = 1000
 _MADE_UP: Final = 2**62
-"""No counter ever gets to such an id: whoever wrote with one has made it up."""
+"""No counter ever gets to such an id: a producer that uses one has made it up."""
 
 
 class ProducerIds:
@@ -86,7 +86,7 @@ class ProducerIds:
             logger.warning("event=producer-ids-not-reserved error=%s", error)
 
     def _lowest_safe_id(self) -> int:
-        """An id that nobody can have, whatever became of the catalog.
+        """An id that no producer can have, also after a loss of the catalog.
 
         No producer that a log remembers may have it; ids that were made up do not count. Where the
         catalog was damaged, and its copy may not know the last blocks, the clock is a number that

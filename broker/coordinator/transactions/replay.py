@@ -27,7 +27,7 @@ class TransactionReplay(TopicReplay):
         self.transactions: dict[str, TransactionMetadata] = {}
 
     def take_marker(self, batch: RecordBatch) -> None:
-        """A coordinator writes no control batch here; whoever did says nothing of states."""
+        """A coordinator writes no control batch here; any other one says nothing of states."""
 
     def take_record(
         self,

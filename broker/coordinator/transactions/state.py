@@ -1,4 +1,4 @@
-"""The state of one transactional id: what is known of it, and what can be read off that.
+"""The state of one transactional id, and values derived from it.
 
 ``transaction_ownership`` and ``transaction_steps`` say how it goes from one state to the next.
 """
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """What is known of one transactional id.
+    """The state of one transactional id.
 
     Attributes:
         transactional_id: its name.
@@ -59,7 +59,7 @@ class TransactionMetadata:
         state: where it stands.
         partitions: of the transaction.
         last_producer_epoch: the epoch before, for an owner that asks again because the answer was
-            lost; -1 if nobody may. It is not stored.
+            lost; -1 if there is none. It is not stored.
         previous_producer_id: the id before, for the same reason; -1 if there was none.
         next_producer_id: the id that follows when the transaction is complete; -1 for the same.
         started_ms: when the last transaction began, -1 if none has.
@@ -116,7 +116,7 @@ class TransactionMetadata:
         return self.state is TransactionState.ONGOING and now_ms > self.started_ms + self.timeout_ms
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether nobody has used it for so long that it may be forgotten."""
+        """Whether it was unused for so long that it may be forgotten."""
         return self.state in AT_REST and now_ms >= self.updated_ms + expiration_ms
 
 

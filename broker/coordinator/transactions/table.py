@@ -67,7 +67,7 @@ class TransactionCounters:
         commits: transactions that were committed.
         aborts: transactions that were aborted, for whatever reason.
         timeouts: those of them that had taken too long.
-        expired_ids: transactional ids that were forgotten because nobody used them.
+        expired_ids: unused transactional ids that were forgotten.
         failed_markers: attempts to write a marker that have to be made again.
         load_faults: records of the internal topic that could not be read at the start.
     """
@@ -195,7 +195,7 @@ class TransactionTable:
         groups_loaded: Callable[[], Awaitable[None]],
         go_on: Callable[[Transaction], object],
     ) -> None:
-        """Begin to read what is stored.
+        """Begin to read stored state.
 
         Args:
             groups_loaded: waits until the offsets of groups are read back: an end that is carried

@@ -31,7 +31,7 @@ class Transactions:
         table: every transactional id.
         additions: adds to transactions, and lets records of them in.
         coordinator: makes owners and ends transactions.
-        endings: what is being ended.
+        endings: transactions being ended.
         markers: writes into partitions.
         producer_ids: for all producers.
     """
@@ -55,7 +55,7 @@ class Transactions:
         )
 
     def start(self, groups_loaded: Callable[[], Awaitable[None]]) -> None:
-        """Begin to read what is stored, and schedule timeouts and expiry.
+        """Begin to read stored state, and schedule timeouts and expiry.
 
         Args:
             groups_loaded: waits until the offsets of groups are read back.

@@ -118,7 +118,7 @@ def end(
         commit: or abort.
         bumps_epoch: whether the client knows that the next transaction has another epoch.
         now_ms: wall clock.
-        fresh_id: a producer id that nobody has, needed where ``current.is_exhausted`` and
+        fresh_id: an unused producer id, needed where ``current.is_exhausted`` and
             ``bumps_epoch``.
 
     Returns:
@@ -185,7 +185,7 @@ def fence(
     Args:
         current: ONGOING.
         now_ms: wall clock.
-        fresh_id: a producer id that nobody has, needed where ``current.is_exhausted``.
+        fresh_id: an unused producer id, needed where ``current.is_exhausted``.
         owner_goes_on: whether the owner may learn the new epoch by asking; not if another one
             takes its place.
     """

@@ -1,4 +1,4 @@
-"""The cooperative sticky assignor: nobody is given what another still has."""
+"""The cooperative sticky assignor: no member gets a partition that another still has."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from seglog.clients.group.assignors.sticky import assign_sticky, claims
 class CooperativeStickyAssignor:
     """Divides like the sticky assignor, in two steps where partitions move.
 
-    In the first rebalance the present owner loses the partition and nobody gets it. The owner
+    In the first rebalance the present owner loses the partition and no member gets it. The owner
     stops reading it and joins again, and in that second rebalance its new owner gets it. So all
     the others read on all the time, and no partition is ever read by two.
     """
@@ -18,7 +18,7 @@ class CooperativeStickyAssignor:
     is_cooperative = True
 
     def assign(self, members: Sequence[MemberSubscription], counts: PartitionCounts) -> Assignment:
-        """Divide, and leave out what somebody else has to give up first."""
+        """Divide, and leave out partitions that another member has to give up first."""
         owners = claims(members)
         return {
             member_id: [

@@ -64,7 +64,7 @@ def in_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
 def partitions_of(
     members: Sequence[MemberSubscription], counts: PartitionCounts
 ) -> list[TopicPartition]:
-    """All partitions of the topics that somebody wants, in order."""
+    """All partitions of the wanted topics, in order."""
     topics = frozenset().union(*(member.topics for member in members)) & counts.keys()
     return [
         TopicPartition(topic, number) for topic in sorted(topics) for number in range(counts[topic])

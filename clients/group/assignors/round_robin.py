@@ -23,7 +23,7 @@ class RoundRobinAssignor:
         ordered = in_order(members)
         turn = 0
         for partition in partitions_of(members, counts):
-            # Somebody wants it, or it would not be among the partitions.
+            # A member wants it, or it would not be among the partitions.
             while partition.topic not in ordered[turn % len(ordered)].topics:
                 turn += 1
             assignment[ordered[turn % len(ordered)].member_id].append(partition)

@@ -79,7 +79,7 @@ def _wanted_claims(members: Sequence[MemberSubscription], counts: PartitionCount
 def _cut_to_even(
     members: Sequence[MemberSubscription], kept: Assignment, partition_count: int
 ) -> None:
-    """Take from members what is over their share; those who have most keep the odd ones."""
+    """Take partitions over their share from members; those that have most keep the odd ones."""
     share, extra = divmod(partition_count, len(members))
     for owned in sorted(kept.values(), key=len, reverse=True):
         limit = share + 1 if extra and len(owned) > share else share

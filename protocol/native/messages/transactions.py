@@ -1,7 +1,7 @@
 """Transactions: ending them, and looking at them.
 
-Nothing adds a partition or a group to a transaction beforehand: what is written in one is part of
-it from then on, as in Kafka's transactions of version 2.
+Nothing adds a partition or a group to a transaction beforehand: a write makes its partition part of
+the transaction, as in Kafka's transactions of version 2.
 """
 
 from typing import Final
