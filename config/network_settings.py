@@ -111,7 +111,10 @@ class NetworkSettings:
         INT32_MAX, "Connections accepted in a second.", low=0, dynamic=True
     )
     connections_max_idle_ms: int = long_integer(
-        600_000, "A connection that is silent this long is closed; -1 is never.", low=-1
+        600_000,
+        "A connection that is silent this long is closed; -1 is never. A sign of life is a whole "
+        "request, 64 KiB of one, or an answer that the client takes.",
+        low=-1,
     )
     max_inflight_requests_per_connection: int = integer(
         256,

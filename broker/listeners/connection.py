@@ -34,6 +34,8 @@ LINGER_SECONDS: Final = 0.5
 """How long a client may take to read the last answers before the connection closes."""
 LAST_ANSWERS_SECONDS: Final = 5.0
 """How long an ending connection waits for the answers to earlier requests."""
+ACTIVE_BYTES: Final = 65_536
+"""So much of a frame has to arrive within connections.max.idle.ms, if it does not as a whole."""
 _FIRST_BYTES_SHOWN: Final = 16
 _now_ns = time.monotonic_ns
 
@@ -77,6 +79,7 @@ class Connection:
         self._is_writing = False
         self._flush_is_due = False
         self._turn_ends_ns = 0
+        self._bytes_since_active = 0
 
     def start(self) -> None:
         """Begin to receive."""
@@ -174,7 +177,19 @@ class Connection:
             return
         self._services.counters.bytes_in += count
         self._input.received(count)
+        self._note_progress(count)
         self._work()
+
+    def _note_progress(self, count: int) -> None:
+        """Count received bytes; many of them are a sign of life, as a whole frame is."""
+        # Were each byte one, a request that drips in would keep its connection for ever.
+        self._bytes_since_active += count
+        if self._bytes_since_active >= ACTIVE_BYTES:
+            self._note_activity()
+
+    def _note_activity(self) -> None:
+        self.last_active = self._loop.time()
+        self._bytes_since_active = 0
 
     def _discard(self) -> None:
         try:
@@ -196,7 +211,6 @@ class Connection:
 
     def _work(self) -> None:
         """Work on the complete frames in the buffer, and send their answers."""
-        self.last_active = self._loop.time()
         sent_bytes_max = self._output.sent_bytes + BYTES_PER_TURN
         self._turn_ends_ns = _now_ns() + self._services.settings.turn_ns
         while True:
@@ -211,6 +225,7 @@ class Connection:
                 return
             # What stood in the way may just have been sent; then the next frames are at hand.
             if self._must_pause():
+                self._services.counters.input_pauses += 1
                 self._pause_with_frames()
                 return
             if self._output.sent_bytes >= sent_bytes_max or _now_ns() >= self._turn_ends_ns:
@@ -248,6 +263,7 @@ class Connection:
             size = dialect.frame_size(view, start, end)
             if size == 0 or start + size > end:
                 break
+            self._note_activity()
             incoming = dialect.decode(view, start, start + size)
             received.start = start + size
             size = 0
@@ -272,7 +288,6 @@ class Connection:
         else:
             self._input.keep_unread()
         self._pause_reading()
-        self._services.counters.input_pauses += 1
 
     def _choose_dialect(self) -> bool:
         received = self._input

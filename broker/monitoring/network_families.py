@@ -65,6 +65,9 @@ def load_families(load: LoopLoad) -> list[Family]:
     ]
 
 
+_PROGRAMS_MAX: Final = 50
+
+
 def connection_families(listeners: Iterable[Listener]) -> list[Family]:
     """Metrics of listeners and their connections."""
     connections = gauge(
@@ -86,8 +89,12 @@ def connection_families(listeners: Iterable[Listener]) -> list[Family]:
         open_connections = list(listener.connections)
         connections.add(len(open_connections), listener.name, _PROCESSOR)
         programs = Counter(connection.software for connection in open_connections)
-        for (name, version), count in programs.items():
+        for (name, version), count in programs.most_common(_PROGRAMS_MAX):
             software.add(count, name or "unknown", version or "unknown", listener.name)
+        # Clients choose their names: each another one, they would be as many series as connections.
+        others = len(open_connections) - sum(n for _, n in programs.most_common(_PROGRAMS_MAX))
+        if others:
+            software.add(others, "other", "other", listener.name)
         held.add(sum(one.input_bytes_held for one in open_connections), listener.name)
         queued.add(sum(one.queued_bytes for one in open_connections), listener.name)
     return [connections, software, held, queued]

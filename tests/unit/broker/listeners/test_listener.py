@@ -1,6 +1,7 @@
 """Accepting: limits, running out of descriptors, idle connections."""
 
 import asyncio
+import contextlib
 import errno
 import resource
 import socket
@@ -15,7 +16,7 @@ from seglog.broker.listeners.network import bind_endpoints
 from seglog.broker.listeners.rate_limited_log import RateLimitedLog
 from seglog.config import Endpoint, load_broker_config
 from seglog.protocol import api
-from support.listener_harness import connect, running_listener, until
+from support.listener_harness import RawClient, connect, running_listener, until
 
 
 def metadata(_request: Any, _context: Any) -> api.MetadataResponse:
@@ -97,6 +98,38 @@ async def test_idle_connection_stays_for_ever() -> None:
         assert (await busy.receive()).response.cluster_id == "c"
         silent.close()
         busy.close()
+
+
+def large_request(client: RawClient) -> bytes:
+    partition = api.ProducePartition("t", 0, memoryview(bytes(1_000_000)))
+    _, parts = client.native.encode_request(api.ProduceRequest(1, 1000, [partition]))
+    return b"".join(map(bytes, parts))  # type: ignore[arg-type] # all parts are bytes here
+
+
+async def test_a_request_that_drips_in_keeps_no_connection() -> None:
+    """U12: single bytes are no sign of life; the connection ends with connections.max.idle.ms."""
+    async with running_listener(lambda *_: None, "connections.max.idle.ms=40") as (listener, _):
+        client = await connect(listener.port)
+        request = large_request(client)[:50_000]
+        sent = 0
+        while listener.connections:
+            with contextlib.suppress(ConnectionError):
+                await client.send(request[sent : sent + 1])
+            sent += 1
+            await asyncio.sleep(0)
+        assert sent < len(request)
+        assert listener.services.counters.closed == {"idle": 1}
+        client.close()
+
+
+async def test_a_large_request_on_a_slow_line_is_a_sign_of_life() -> None:
+    async with running_listener(lambda *_: None) as (listener, _):
+        client = await connect(listener.port)
+        (connection,) = listener.connections
+        connection.last_active = 0.0
+        await client.send(large_request(client)[:100_000])
+        await until(lambda: connection.last_active > 0)
+        client.close()
 
 
 class FailingSocket:

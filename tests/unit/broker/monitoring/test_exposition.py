@@ -292,6 +292,25 @@ async def test_network_series_are_mixed_up() -> None:
     assert series["seglog_output_queued_bytes{listener=PLAINTEXT}"] == 7
 
 
+async def test_programs_of_clients_are_a_bounded_number_of_series() -> None:
+    """U29: clients choose their names."""
+    programs = [("common", "1")] * 7 + [(f"own-{number}", "1") for number in range(200)]
+    connections = [
+        SimpleNamespace(software=program, queued_bytes=0, input_bytes_held=0)
+        for program in programs
+    ]
+    listener: Any = SimpleNamespace(name="PLAINTEXT", connections=connections)
+    series = await page_of(connection_families([listener]))
+    name = "kafka_server_socket_server_metrics_connections_software"
+    counted = {key: value for key, value in series.items() if key.startswith(name + "{")}
+    assert len(counted) == 51
+    assert sum(counted.values()) == len(programs)
+    assert (
+        counted[f"{name}{{clientSoftwareName=common,clientSoftwareVersion=1,listener=PLAINTEXT}}"]
+        == 7
+    )
+
+
 async def test_thousands_of_partitions_block_the_loop() -> None:
     """C072: sixteen series for each of 5000 partitions are read in milliseconds on the loop."""
     partitions = [fake_partition(f"topic-{n // 10}", n % 10, 0, n + 1) for n in range(5000)]
