@@ -7,8 +7,8 @@ from functools import partial
 
 from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.log_file import FileSlice
-from seglog.broker.storage.page_cache import bring_in, is_resident
+from seglog.broker.storage.files.log_file import FileSlice
+from seglog.broker.storage.files.page_cache import bring_in, is_resident
 from seglog.protocol.api import FetchResponse
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from seglog.broker.api.describe_configs import is_for_all_brokers, topic_named, 
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.layout import INTERNAL_TOPICS
-from seglog.broker.storage.retention import frees_space
+from seglog.broker.storage.files.layout import INTERNAL_TOPICS
+from seglog.broker.storage.log.retention import frees_space
 from seglog.config import BROKER_KEYS, TOPIC_KEYS, BrokerConfig, ConfigError, ConfigKey, ValueType
 from seglog.config.describe import describe_broker, describe_topic
 from seglog.protocol.api import (

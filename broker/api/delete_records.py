@@ -12,7 +12,7 @@ from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.layout import INTERNAL_TOPICS
+from seglog.broker.storage.files.layout import INTERNAL_TOPICS
 from seglog.protocol.api import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

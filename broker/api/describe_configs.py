@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.layout import check_topic_name
-from seglog.broker.storage.topic_catalog import CatalogTopic
+from seglog.broker.storage.directories.topic_catalog import CatalogTopic
+from seglog.broker.storage.files.layout import check_topic_name
 from seglog.config import BrokerConfig, ConfigError
 from seglog.config.describe import DescribedConfig, describe_broker, describe_topic
 from seglog.protocol.api import (

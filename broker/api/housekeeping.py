@@ -7,7 +7,7 @@ from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
 from seglog.broker.runtime.turns import in_turns
-from seglog.broker.storage.layout import parent_directory
+from seglog.broker.storage.files.layout import parent_directory
 from seglog.protocol.api import (
     DescribePartitionsRequest,
     DescribePartitionsResponse,

@@ -10,7 +10,7 @@ from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import DeferredReadError
-from seglog.broker.storage.log import FetchIsolation
+from seglog.broker.storage.log.log import FetchIsolation
 from seglog.protocol.api import (
     ListOffsetsPartition,
     ListOffsetsRequest,

@@ -7,8 +7,8 @@ from functools import partial
 from seglog.broker.partition.registry import NO_ROOM
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.layout import parent_directory
-from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.directories.log_dir import LogDir
+from seglog.broker.storage.files.layout import parent_directory
 from seglog.protocol.api import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

@@ -13,9 +13,9 @@ from seglog.broker.errors import describe_error
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.permissions import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from seglog.broker.requests.services import Services
+from seglog.broker.storage.directories.topic_catalog import CatalogTopic
 from seglog.broker.storage.errors import InvalidTopicNameError
-from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name
-from seglog.broker.storage.topic_catalog import CatalogTopic
+from seglog.broker.storage.files.layout import INTERNAL_TOPICS, check_topic_name
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     BrokerMetadata,

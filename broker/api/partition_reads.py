@@ -13,7 +13,7 @@ from seglog.broker.storage.errors import (
     DeferredReadError,
     OffsetOutOfRangeError,
 )
-from seglog.broker.storage.log import FetchIsolation
+from seglog.broker.storage.log.log import FetchIsolation
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     FetchPartition,

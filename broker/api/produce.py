@@ -21,7 +21,7 @@ from seglog.broker.api.transactional import Refusals, admit_batches
 from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.context import Pending, RequestContext
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.append import (
+from seglog.broker.storage.log.append import (
     STORED_AS_SENT,
     AppendInfo,
     NeedsWorkerError,

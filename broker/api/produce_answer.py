@@ -9,7 +9,7 @@ from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.context import RequestContext
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.append import AppendInfo
+from seglog.broker.storage.log.append import AppendInfo
 from seglog.protocol.api import (
     ZERO_TOPIC_ID,
     ProducePartition,

@@ -10,7 +10,7 @@ from seglog.broker.api.transactional import Refusals
 from seglog.broker.api.validation_memory import ValidationMemory
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.append import PreparedAppend, memory_to_prepare, prepare_append
+from seglog.broker.storage.log.append import PreparedAppend, memory_to_prepare, prepare_append
 from seglog.protocol.api import ProducePartition, ProduceRequest, ProduceResponse
 from seglog.protocol.errors import ErrorCode, SeglogError
 

@@ -12,8 +12,8 @@ from seglog.broker.api.describe_configs import config_entry
 from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.requests.services import Services
 from seglog.broker.storage.errors import StorageError
+from seglog.broker.storage.files.layout import INTERNAL_TOPICS, check_topic_name, colliding_topic
 from seglog.broker.storage.identifiers import random_id
-from seglog.broker.storage.layout import INTERNAL_TOPICS, check_topic_name, colliding_topic
 from seglog.config import ConfigError, LogConfig
 from seglog.config.describe import describe_topic
 from seglog.protocol.api import CreateTopicResult, NewPartitions, NewTopic

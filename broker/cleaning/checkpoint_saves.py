@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 from seglog.broker.cleaning.checkpoints import CleanerCheckpoints
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)

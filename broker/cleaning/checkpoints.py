@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Callable, Mapping
 
-from seglog.broker.storage.checkpoint import OffsetCheckpointFile
-from seglog.broker.storage.checkpoint_writer import CheckpointWriter
+from seglog.broker.storage.directories.checkpoint_writer import CheckpointWriter
 from seglog.broker.storage.errors import CorruptFileError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
+from seglog.broker.storage.files.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import CLEANER_OFFSET_CHECKPOINT
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)

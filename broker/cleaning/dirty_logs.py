@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 from typing import Final
 
 from seglog.broker.storage.cleaner.candidates import CleanableLog
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.types import TopicPartition
 
 _SLICE_SECONDS: Final = 0.001

@@ -3,12 +3,12 @@
 from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, ExchangeSteps
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.storage.cleaner.plan import CleaningPlan, SegmentSwap
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import CLEANED_SUFFIX
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.log_swap import Exchange, remove_segment_files
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log.exchange import Exchange, remove_segment_files
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.protocol.errors import SeglogError
 
 

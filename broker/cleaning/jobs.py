@@ -16,8 +16,8 @@ from seglog.broker.storage.cleaner.plan import (
     SegmentSwap,
 )
 from seglog.broker.storage.errors import DiskFullError
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_swap import Exchange
+from seglog.broker.storage.log.exchange import Exchange
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.errors import SeglogError
 
 ResultT = TypeVar("ResultT")

@@ -40,10 +40,10 @@ from seglog.broker.storage.cleaner.candidates import (
 )
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningResult, progress_of
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import DeferredReadError, StorageError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.log.log import Log
 from seglog.config import BrokerConfig
 from seglog.protocol.errors import SeglogError
 from seglog.protocol.types import TopicPartition

@@ -12,6 +12,7 @@ from seglog.broker.cleaning.jobs import CleaningAbortedError, CleaningJob, Clean
 from seglog.broker.cleaning.skipped_logs import SkippedLogs
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.storage.cleaner.plan import CleaningResult
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import (
     ClosedFileError,
     CorruptFileError,
@@ -20,8 +21,7 @@ from seglog.broker.storage.errors import (
     MissingFileError,
     StorageError,
 )
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.errors import SeglogError
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.storage.errors import CorruptFileError, FileError, StorageError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -32,12 +32,12 @@ from seglog.broker.runtime.loop_load import LoopLoad
 from seglog.broker.runtime.scheduler import AsyncioScheduler, Scheduler
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.runtime.workers import WorkerPool, run_parallel
+from seglog.broker.storage.directories.load_progress import LoadProgress
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.directories.parallel import RunParallel
+from seglog.broker.storage.directories.topic_catalog import TopicCatalog
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import FileSystem, OsFileSystem
-from seglog.broker.storage.load_progress import LoadProgress
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.parallel import RunParallel
-from seglog.broker.storage.topic_catalog import TopicCatalog
+from seglog.broker.storage.files.file_system import FileSystem, OsFileSystem
 from seglog.broker.version import VERSION
 from seglog.config import BrokerConfig
 from seglog.protocol.records import kernel

@@ -9,7 +9,7 @@ from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.monitoring.families import Family, counter, gauge
 from seglog.broker.storage.cleaner.candidates import CleanableLog
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.types import TopicPartition
 
 

@@ -41,8 +41,8 @@ from seglog.broker.requests.services import Services
 from seglog.broker.runtime.loop_lag import LoopLag
 from seglog.broker.runtime.loop_load import LoopLoad
 from seglog.broker.runtime.workers import WorkersStoppedError
-from seglog.broker.storage.load_progress import LoadProgress
-from seglog.broker.storage.log_retention import LogRetention
+from seglog.broker.storage.directories.load_progress import LoadProgress
+from seglog.broker.storage.directories.log_retention import LogRetention
 
 FamilySource = Callable[[], list[Family]]
 _OK: Final = "200 OK"

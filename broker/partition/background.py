@@ -26,13 +26,13 @@ from seglog.broker.runtime.scheduler import (
 )
 from seglog.broker.runtime.turns import in_turns
 from seglog.broker.runtime.workers import WorkersStoppedError
-from seglog.broker.storage.deletion_queue import Deletion
-from seglog.broker.storage.disk_reserve import RESERVE_BYTES
+from seglog.broker.storage.directories.deletion_queue import Deletion
+from seglog.broker.storage.directories.disk_reserve import RESERVE_BYTES
+from seglog.broker.storage.directories.log_dir import LogDir, LogDirJob
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.directories.retention_plan import RetentionFinding
 from seglog.broker.storage.errors import DeferredReadError, StorageError
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_dir import LogDir, LogDirJob
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.retention_plan import RetentionFinding
+from seglog.broker.storage.log.log import Log
 from seglog.config import BrokerConfig
 
 logger = logging.getLogger(__name__)

@@ -20,12 +20,12 @@ from seglog.broker.partition.group_commit import GroupCommit
 from seglog.broker.partition.replicas import ReplicaState
 from seglog.broker.partition.waiters import FetchWaiters, OffsetWaiters
 from seglog.broker.runtime.workers import WorkerPool
-from seglog.broker.storage.append import AppendInfo, PreparedAppend
+from seglog.broker.storage.directories.log_dir import LogDir
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.layout import INTERNAL_TOPICS
-from seglog.broker.storage.log import FetchIsolation, Log
-from seglog.broker.storage.log_dir import LogDir
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.files.layout import INTERNAL_TOPICS
+from seglog.broker.storage.log.append import AppendInfo, PreparedAppend
+from seglog.broker.storage.log.log import FetchIsolation, Log
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import INT32_MAX, NO_LEADER_EPOCH, Acks, TopicPartition
 

@@ -9,10 +9,10 @@ from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.partition.partition import Partition, PartitionServices
 from seglog.broker.partition.replicas import SoleReplica
 from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.storage.directories.log_dir import LogDir
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_dir import LogDir
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 

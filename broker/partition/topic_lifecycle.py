@@ -14,13 +14,13 @@ from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.runtime.workers import WorkersStoppedError
+from seglog.broker.storage.directories.log_dir import LogDir, LogDirJob
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.directories.partition_making import PartitionMaking
+from seglog.broker.storage.directories.topic_catalog import TopicCatalog
+from seglog.broker.storage.directories.topic_deletion import TopicDeletion
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.log_dir import LogDir, LogDirJob
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.partition_making import PartitionMaking
-from seglog.broker.storage.retention import frees_space
-from seglog.broker.storage.topic_catalog import TopicCatalog
-from seglog.broker.storage.topic_deletion import TopicDeletion
+from seglog.broker.storage.log.retention import frees_space
 from seglog.config import LogConfig
 from seglog.protocol.types import TopicPartition
 

@@ -16,9 +16,9 @@ from seglog.broker.requests.context import Pending, ResponseT
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock
 from seglog.broker.runtime.workers import on_loop
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.directories.topic_catalog import TopicCatalog
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.topic_catalog import TopicCatalog
 from seglog.config import BrokerConfig
 
 ConfigListener = Callable[[BrokerConfig], None]

@@ -1,5 +1,6 @@
 """The segmented log on disk: files only, synchronous, told the time by its callers.
 
-Every change to a file goes through ``files.FileSystem``. Objects of this package belong to one
-thread at a time; ``FileSlice`` and pinned descriptors may be released from any thread.
+The rooms are floors: ``files`` below ``segment`` below ``log`` below ``directories``; ``cleaner``
+stands on ``log``. Every change to a file goes through ``files.file_system``. Objects of these rooms
+belong to one thread at a time; any thread may release a ``FileSlice`` or a pinned descriptor.
 """

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from seglog.broker.storage.catalog_file import CATALOG_COPY, CATALOG_FILE
-from seglog.broker.storage.directory_lock import holder_of
-from seglog.broker.storage.disk_reserve import RESERVE_FILE
+from seglog.broker.storage.directories.catalog_file import CATALOG_COPY, CATALOG_FILE
+from seglog.broker.storage.directories.directory_lock import holder_of
+from seglog.broker.storage.directories.disk_reserve import RESERVE_FILE
 from seglog.broker.storage.errors import CorruptFileError, InvalidDirectoryNameError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import (
     CLEAN_SHUTDOWN_MARKER,
     LOCK_FILE,
     LOG_SUFFIX,

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from seglog.broker.storage.errors import CorruptIndexError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     SegmentFileName,
 )
-from seglog.broker.storage.transaction_index import TransactionIndex
+from seglog.broker.storage.segment.transaction_index import TransactionIndex
 from seglog.broker.tools.findings import Findings
 from seglog.broker.tools.index_file import read_offset_index, read_time_index
 from seglog.broker.tools.log_scan import LogScan, ScannedBatch, TailKind

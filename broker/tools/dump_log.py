@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
-from seglog.broker.storage.directory_lock import holder_of
+from seglog.broker.storage.directories.directory_lock import holder_of
 from seglog.broker.storage.errors import CorruptFileError, StorageError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SegmentFileName,

@@ -8,8 +8,8 @@ a time index only if the greatest timestamp of the segment is that of 1970.
 from struct import Struct
 from typing import Final, NamedTuple
 
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")

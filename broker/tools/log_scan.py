@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from seglog.broker.storage.log_file import LogFile
+from seglog.broker.storage.files.log_file import LogFile
 from seglog.protocol.checksum import crc32c
 from seglog.protocol.errors import RecordError
 from seglog.protocol.records.batch import (

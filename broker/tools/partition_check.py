@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from seglog.broker.storage.errors import CorruptFileError, MissingFileError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
@@ -18,7 +18,7 @@ from seglog.broker.storage.layout import (
     parse_segment_file_name,
     segment_path,
 )
-from seglog.broker.storage.producer_snapshot_files import WINDOW_SUFFIX
+from seglog.broker.storage.log.producer_snapshot_files import WINDOW_SUFFIX
 from seglog.broker.tools.findings import Findings
 from seglog.broker.tools.segment_check import SegmentRole, SegmentSummary, check_segment
 from seglog.broker.tools.small_files import Line, reader_of

@@ -6,7 +6,7 @@ import errno
 import os
 from typing import NoReturn
 
-from seglog.broker.storage.files import OsFileSystem, SystemCalls
+from seglog.broker.storage.files.file_system import OsFileSystem, SystemCalls
 from seglog.protocol.types import Buffer
 
 

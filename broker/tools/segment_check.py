@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from seglog.broker.storage.errors import CorruptIndexError, MissingFileError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     segment_path,
 )
-from seglog.broker.storage.transaction_index import TransactionIndex
+from seglog.broker.storage.segment.transaction_index import TransactionIndex
 from seglog.broker.tools.findings import Findings
 from seglog.broker.tools.index_file import INDEX_READERS, order_fault
 from seglog.broker.tools.log_scan import LogScan, ScannedBatch, TailKind

@@ -4,17 +4,16 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from seglog.broker.storage.catalog_file import CATALOG_COPY, CATALOG_FILE, read_catalog
-from seglog.broker.storage.checkpoint import (
+from seglog.broker.storage.directories.catalog_file import CATALOG_COPY, CATALOG_FILE, read_catalog
+from seglog.broker.storage.directories.meta_properties import read_meta_properties
+from seglog.broker.storage.errors import CorruptFileError
+from seglog.broker.storage.files.checkpoint import (
     LeaderEpochCheckpointFile,
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
-from seglog.broker.storage.closed_logs import ClosedLog, split_closed_logs
-from seglog.broker.storage.errors import CorruptFileError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.identifiers import id_text
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import (
     CLEAN_SHUTDOWN_MARKER,
     CLEANER_OFFSET_CHECKPOINT,
     CLOSED_LOGS,
@@ -27,13 +26,14 @@ from seglog.broker.storage.layout import (
     REPLICATION_OFFSET_CHECKPOINT,
     SNAPSHOT_SUFFIX,
 )
-from seglog.broker.storage.meta_properties import read_meta_properties
-from seglog.broker.storage.producer_snapshot import (
+from seglog.broker.storage.identifiers import id_text
+from seglog.broker.storage.log.closed_logs import ClosedLog, split_closed_logs
+from seglog.broker.storage.log.producer_snapshot import (
     CorruptSnapshotError,
     decode_snapshot,
     decode_window,
 )
-from seglog.broker.storage.producer_snapshot_files import WINDOW_SUFFIX
+from seglog.broker.storage.log.producer_snapshot_files import WINDOW_SUFFIX
 
 OFFSET_CHECKPOINTS: Final = (
     RECOVERY_POINT_CHECKPOINT,

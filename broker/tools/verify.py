@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from seglog.broker.storage.errors import InvalidDirectoryNameError, StorageError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import RECOVERY_POINT_CHECKPOINT, parse_partition_directory
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import RECOVERY_POINT_CHECKPOINT, parse_partition_directory
 from seglog.broker.tools.data_folder_check import (
     DataFolder,
     check_data_folder,

@@ -219,8 +219,8 @@ def with_transactions(
     Batches of two transactions at a time are interleaved, as those of producers that work side by
     side are.
     """
-    from seglog.broker.storage.files import OsFileSystem
-    from seglog.broker.storage.log_loader import load_log
+    from seglog.broker.storage.files.file_system import OsFileSystem
+    from seglog.broker.storage.log.loader import load_log
 
     folder = broker.data_directory / f"{topic}-0"
     log = load_log(

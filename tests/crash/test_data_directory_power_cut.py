@@ -9,9 +9,9 @@ import pytest
 from seglog.broker.storage.cleaner.candidates import look_at, make_plan
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import SegmentSwap
-from seglog.broker.storage.layout import CLEANED_SUFFIX
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
 from support.exchanges import replace_segments
 from support.log_builder import NOW_MS, append, append_many, flush_log, offsets_of, read_all
 from support.managed_logs import ManagedLogs

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_swap import ExchangeUnderWayError
-from seglog.broker.storage.segment import LogSegment
-from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.exchange import ExchangeUnderWayError
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from support.disk_model import Cut
 from support.examples import first_ones_fast
 from support.exchanges import replace_segments

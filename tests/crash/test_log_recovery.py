@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.errors import DiskFullError, StorageError
-from seglog.broker.storage.layout import segment_path
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.layout import segment_path
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
 from support.exchanges import replace_segments
 from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.layout import segment_path
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.files.layout import segment_path
+from seglog.broker.storage.log.log import Log
 from support.examples import first_ones_fast
 from support.log_builder import (
     KEEP,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError, StorageError
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.segment.segment import LogSegment
 from support.faulty_file_system import FaultyFileSystem
 from support.index_checks import check_indexes
 from support.recording_file_system import Keep, RecordingFileSystem

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.log.log import Log
 from support.log_builder import (
     KEEP,
     NOW_MS,

@@ -12,7 +12,7 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.record import Record
 from support.examples import examples

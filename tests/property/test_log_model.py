@@ -20,10 +20,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.log import FetchIsolation, Log
-from seglog.broker.storage.producer_entry import RETAINED_BATCHES
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.log import FetchIsolation, Log
+from seglog.broker.storage.log.producer_entry import RETAINED_BATCHES
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import MAX_TIMESTAMP
 from support.examples import examples

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import iter_batches
 from support.examples import examples

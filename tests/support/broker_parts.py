@@ -12,12 +12,12 @@ from seglog.broker.requests.handlers import Handlers
 from seglog.broker.requests.services import Services
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.workers import run_parallel
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import FileSystem, OsFileSystem
+from seglog.broker.storage.files.file_system import FileSystem, OsFileSystem
 from seglog.broker.storage.identifiers import random_id
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.config import load_broker_config
 from seglog.protocol.api import (
     CreateTopicsRequest,

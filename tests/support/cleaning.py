@@ -10,13 +10,13 @@ from seglog.broker.storage.cleaner.plan import (
     SegmentSwap,
     SourceSegment,
 )
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.layout import CLEANED_SUFFIX
-from seglog.broker.storage.log_swap import swap_segments
-from seglog.broker.storage.producer_entry import LastProducerRecord
-from seglog.broker.storage.segment import LogSegment
-from seglog.broker.storage.segments import LogSegments
-from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log.exchange import swap_segments
+from seglog.broker.storage.log.producer_entry import LastProducerRecord
+from seglog.broker.storage.log.segments import LogSegments
+from seglog.broker.storage.segment.segment import LogSegment
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import RecordBatch, iter_batches
 from seglog.protocol.records.record import Record

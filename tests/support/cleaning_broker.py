@@ -2,9 +2,9 @@
 
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.runtime.traffic import Traffic
+from seglog.broker.storage.directories.log_dir import LogDir
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.log import FetchIsolation, Log
-from seglog.broker.storage.log_dir import LogDir
+from seglog.broker.storage.log.log import FetchIsolation, Log
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import BrokerParts, batch_of

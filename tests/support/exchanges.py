@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from seglog.broker.storage.errors import DiskFullError
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
 
 
 def replace_segments(

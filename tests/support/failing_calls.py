@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 
 SHORT_WRITE = -1

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 from support.own_paths import is_part_of
 

@@ -9,10 +9,10 @@ from typing import Any
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.errors import RequestError
 from seglog.broker.runtime.traffic import Traffic
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.api import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.control import ControlType, build_marker

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from seglog.broker.storage.producer_state import AppendOrigin, ProducerState
+from seglog.broker.storage.log.producer_state import AppendOrigin, ProducerState
 from seglog.protocol import api
 from seglog.protocol.dialect import IncomingRequest
 from seglog.protocol.errors import ErrorCode, RecordError

@@ -5,8 +5,8 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 from support.own_paths import is_part_of
 

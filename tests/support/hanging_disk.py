@@ -2,7 +2,7 @@
 
 import threading
 
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.system_calls import SystemCalls
 
 LONG_SECONDS = 60.0
 

@@ -1,8 +1,8 @@
 """Looking whether the indexes of a segment can be trusted, more closely than a broker does."""
 
 from seglog.broker.storage.errors import CorruptIndexError
-from seglog.broker.storage.segment import LogSegment
-from seglog.broker.storage.sparse_index import SparseIndex
+from seglog.broker.storage.segment.segment import LogSegment
+from seglog.broker.storage.segment.sparse_index import SparseIndex
 
 
 def check_indexes(segment: LogSegment, *, every_entry: bool = False) -> None:

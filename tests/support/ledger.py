@@ -4,7 +4,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
-from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.log.log import FetchIsolation, Log
 from seglog.protocol.records.batch import iter_batches
 from seglog.protocol.records.control import ControlType
 from seglog.protocol.types import INT32_MAX

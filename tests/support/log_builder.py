@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from seglog.broker.storage.append import AppendInfo
 from seglog.broker.storage.errors import DeferredReadError
-from seglog.broker.storage.files import FileSystem, OsFileSystem
-from seglog.broker.storage.log import FetchIsolation, Log
-from seglog.broker.storage.log_loader import load_log
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.files.file_system import FileSystem, OsFileSystem
+from seglog.broker.storage.log.append import AppendInfo
+from seglog.broker.storage.log.loader import load_log
+from seglog.broker.storage.log.log import FetchIsolation, Log
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.config.log_config import LogConfig
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.batch import iter_batches

@@ -6,10 +6,10 @@ from pathlib import Path
 from seglog.broker.storage.cleaner.candidates import look_at, make_plan
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningResult, SegmentSwap
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.layout import CLEANED_SUFFIX
-from seglog.broker.storage.log import FetchIsolation, Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log.log import FetchIsolation, Log
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.config.log_config import LogConfig
 from seglog.protocol.records.batch import RecordBatch, iter_batches
 from seglog.protocol.records.control import ControlType, read_marker

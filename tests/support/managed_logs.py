@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from seglog.broker.storage.directories.log_dir import LogDirJob
+from seglog.broker.storage.directories.log_manager import LogManager
+from seglog.broker.storage.directories.retention_plan import RetentionFinding
+from seglog.broker.storage.directories.topic_catalog import TopicCatalog
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import FileSystem, OsFileSystem
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_dir import LogDirJob
-from seglog.broker.storage.log_manager import LogManager
-from seglog.broker.storage.retention_plan import RetentionFinding
-from seglog.broker.storage.topic_catalog import TopicCatalog
+from seglog.broker.storage.files.file_system import FileSystem, OsFileSystem
+from seglog.broker.storage.log.log import Log
 from seglog.config import BrokerConfig
 from seglog.protocol.types import TopicPartition
 from support.log_builder import NOW_MS

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 from support.disk_model import Change
 from support.interleaving import Interleaving

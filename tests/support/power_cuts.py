@@ -4,8 +4,8 @@ import random
 import shutil
 from pathlib import Path
 
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.layout import RECOVERY_POINT_CHECKPOINT
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.layout import RECOVERY_POINT_CHECKPOINT
 from support.disk_model import Cut, DiskModel, Keep
 from support.ledger import Ledger
 from support.log_builder import NOW_MS

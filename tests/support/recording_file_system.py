@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.protocol.types import Buffer
 from support.disk_model import Change, Cut, DiskModel, Keep
 

@@ -14,9 +14,9 @@ from seglog.broker.errors import RequestError
 from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import WorkerPool, WorkersStoppedError, run_parallel
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.log import AppendInfo, FetchIsolation, Log
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.log import AppendInfo, FetchIsolation, Log
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.protocol.errors import SeglogError
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.types import Acks, TopicPartition

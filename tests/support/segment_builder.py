@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.config.log_config import LogConfig
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.batch import BatchHeader, iter_batches, read_header

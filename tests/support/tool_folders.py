@@ -2,21 +2,21 @@
 
 from pathlib import Path
 
-from seglog.broker.storage.checkpoint import (
+from seglog.broker.storage.directories.meta_properties import write_meta_properties
+from seglog.broker.storage.files.checkpoint import (
     LeaderEpochCheckpointFile,
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.layout import (
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.layout import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
 )
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.meta_properties import write_meta_properties
+from seglog.broker.storage.log.log import Log
 from seglog.config.log_config import LogConfig
 from seglog.protocol.compression import Codec
 from seglog.protocol.types import TopicPartition

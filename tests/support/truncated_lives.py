@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.log import Log
 from support.disk_model import Cut, DiskModel
 from support.log_builder import NOW_MS, append, flush_log, read_all
 from support.managed_logs import ManagedLogs

@@ -14,8 +14,8 @@ from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.partition import Partition
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.errors import DamagedRecordsError, DeferredReadError, StorageError
-from seglog.broker.storage.files import FileSlice
-from seglog.broker.storage.log import FetchIsolation, Log
+from seglog.broker.storage.files.file_system import FileSlice
+from seglog.broker.storage.log.log import FetchIsolation, Log
 from seglog.protocol.errors import ProtocolError, RecordError
 from seglog.protocol.records.batch import RecordBatch, iter_batches
 

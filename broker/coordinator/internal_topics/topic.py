@@ -15,7 +15,7 @@ from seglog.broker.coordinator.internal_topics.records import StoredRecord, spli
 from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.services import Services
 from seglog.broker.storage.identifiers import random_id
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.config import BrokerConfig
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.batch import HEADER_BYTES

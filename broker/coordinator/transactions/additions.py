@@ -19,7 +19,7 @@ from seglog.broker.errors import RequestError, describe_error
 from seglog.broker.requests.admission import all_of
 from seglog.broker.requests.context import Pending, RequestContext, finished
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.layout import INTERNAL_TOPICS
+from seglog.broker.storage.files.layout import INTERNAL_TOPICS
 from seglog.protocol.api import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,

@@ -9,7 +9,7 @@ from seglog.broker.coordinator.internal_topics.records import Place
 from seglog.broker.coordinator.transactions.state import Claim
 from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.services import Services
-from seglog.broker.storage.producer_entry import NO_COORDINATOR_EPOCH
+from seglog.broker.storage.log.producer_entry import NO_COORDINATOR_EPOCH
 from seglog.protocol.records.control import ControlType, build_marker
 from seglog.protocol.types import Acks
 

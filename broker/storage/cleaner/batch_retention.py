@@ -7,7 +7,7 @@ that become empty although a producer or the high watermark needs them.
 from array import array
 
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningStatistics
-from seglog.broker.storage.transaction_walk import EndedTransaction
+from seglog.broker.storage.cleaner.transaction_walk import EndedTransaction
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import (

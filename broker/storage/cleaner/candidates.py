@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from seglog.broker.storage.cleaner.plan import CleaningPlan, SourceSegment
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 from seglog.protocol.types import TopicPartition
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from seglog.broker.storage.errors import CorruptLogError
-from seglog.broker.storage.log_file import LogFile
+from seglog.broker.storage.files.log_file import LogFile
 from seglog.protocol.records.batch import HEADER_BYTES, read_header
 
 Account = Callable[[int], None]

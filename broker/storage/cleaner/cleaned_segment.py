@@ -4,11 +4,11 @@ from typing import Final, NamedTuple
 
 from seglog.broker.storage.cleaner.plan import CleaningPlan
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.layout import CLEANED_SUFFIX
-from seglog.broker.storage.log_swap import remove_segment_files
-from seglog.broker.storage.segment_files import SegmentFiles
-from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.broker.storage.files.file_system import FileSystem
+from seglog.broker.storage.files.layout import CLEANED_SUFFIX
+from seglog.broker.storage.log.exchange import remove_segment_files
+from seglog.broker.storage.segment.segment_files import SegmentFiles
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from seglog.protocol.records.compaction import index_batches
 from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 

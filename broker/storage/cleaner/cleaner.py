@@ -20,8 +20,8 @@ from seglog.broker.storage.cleaner.plan import (
     SegmentSwap,
     SourceSegment,
 )
-from seglog.broker.storage.files import FileSystem
-from seglog.broker.storage.transaction_walk import EndedTransaction
+from seglog.broker.storage.cleaner.transaction_walk import EndedTransaction
+from seglog.broker.storage.files.file_system import FileSystem
 from seglog.protocol.records.batch import RecordBatch, read_header
 from seglog.protocol.records.compaction import SkimpyOffsetMap, WalkStop, filter_batches
 from seglog.protocol.types import INT32_MAX

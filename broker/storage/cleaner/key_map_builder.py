@@ -3,7 +3,7 @@
 from seglog.broker.storage.cleaner.chunks import Account, ChunkReader
 from seglog.broker.storage.cleaner.pass_walk import PassWalk
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningStatistics
-from seglog.broker.storage.transaction_walk import EndedTransaction
+from seglog.broker.storage.cleaner.transaction_walk import EndedTransaction
 from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.compaction import SkimpyOffsetMap, WalkStop, map_batches, map_records
 

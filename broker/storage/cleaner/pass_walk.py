@@ -10,9 +10,9 @@ from typing import Protocol
 from seglog.broker.storage.cleaner.chunks import ChunkReader
 from seglog.broker.storage.cleaner.log_start import position_of_log_start
 from seglog.broker.storage.cleaner.plan import SourceSegment
+from seglog.broker.storage.cleaner.transaction_walk import EndedTransaction, TransactionWalk
 from seglog.broker.storage.errors import CorruptLogError
-from seglog.broker.storage.transaction_index import AbortedTransaction
-from seglog.broker.storage.transaction_walk import EndedTransaction, TransactionWalk
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from seglog.protocol.errors import RecordError
 from seglog.protocol.records.batch import (
     HEADER_BYTES,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from seglog.broker.storage.log_file import LogFile
-from seglog.broker.storage.producer_entry import LastProducerRecord
-from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.broker.storage.files.log_file import LogFile
+from seglog.broker.storage.log.producer_entry import LastProducerRecord
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES
 from seglog.protocol.types import INT64_MAX, TopicPartition
 

@@ -10,7 +10,7 @@ import pytest
 from seglog.broker.api import cold_reads
 from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import FileError
-from seglog.broker.storage.log_file import FileSlice
+from seglog.broker.storage.files.log_file import FileSlice
 from support.broker_parts import BrokerParts, batch_of
 
 

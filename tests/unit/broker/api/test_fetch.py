@@ -12,7 +12,7 @@ import pytest
 from seglog.broker.monitoring.pages import troubles_of
 from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import DeferredReadError
-from seglog.broker.storage.log import FetchData
+from seglog.broker.storage.log.log import FetchData
 from seglog.protocol.api import (
     DescribePartitionsRequest,
     FetchPartition,

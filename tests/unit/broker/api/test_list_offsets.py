@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from seglog.broker.requests.context import Pending
-from seglog.broker.storage import batch_search
-from seglog.broker.storage.batch_search import SEARCHED_INLINE_BYTES_MAX
+from seglog.broker.storage.segment import batch_search
+from seglog.broker.storage.segment.batch_search import SEARCHED_INLINE_BYTES_MAX
 from seglog.protocol.api import ListOffsetsPartition, ListOffsetsRequest
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from seglog.broker.api.produce import INLINE_INFLATED_BYTES_MAX
 from seglog.broker.api.validation_memory import ValidationMemory
 from seglog.broker.partition.counters import BrokerCounters
 from seglog.broker.requests.context import Pending
-from seglog.broker.storage.append import prepare_append
+from seglog.broker.storage.log.append import prepare_append
 from seglog.protocol.api import ProducePartition, ProduceRequest
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ import pytest
 from seglog.broker.cleaning.pass_results import is_of_reading
 from seglog.broker.storage.cleaner.cleaned_segment import CleanedSegments
 from seglog.broker.storage.errors import CorruptLogError, DiskFullError, FileError
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.types import TopicPartition
 from support.cleaning_broker import Cleaning
 from support.log_builder import names_in, open_log, read_all, truncate

@@ -14,11 +14,11 @@ from seglog.broker.storage.errors import (
     NoDescriptorError,
     StorageError,
 )
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
-from seglog.broker.storage.log_file import LogFile
-from seglog.broker.storage.log_swap import ExchangeUnderWayError
-from seglog.broker.storage.segment import LogSegment
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.layout import CLEANER_OFFSET_CHECKPOINT
+from seglog.broker.storage.files.log_file import LogFile
+from seglog.broker.storage.log.exchange import ExchangeUnderWayError
+from seglog.broker.storage.segment.segment import LogSegment
 from seglog.config import LogConfig
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS

@@ -10,9 +10,9 @@ import pytest
 from seglog.broker.cleaning import log_cleaner
 from seglog.broker.cleaning.dirty_logs import DirtyLogs
 from seglog.broker.storage.cleaner.candidates import CleanableLog
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import DeferredReadError
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_manager import LogManager
+from seglog.broker.storage.log.log import Log
 from seglog.config.log_config import LogConfig
 from seglog.protocol.types import TopicPartition
 

@@ -16,8 +16,8 @@ from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.cleaner.cleaner import Cleaner
 from seglog.broker.storage.cleaner.plan import CleaningPlan, CleaningResult, SegmentSwap
 from seglog.broker.storage.errors import DiskFullError, FileError
-from seglog.broker.storage.log import Log
-from seglog.broker.storage.log_swap import Exchange
+from seglog.broker.storage.log.exchange import Exchange
+from seglog.broker.storage.log.log import Log
 from seglog.config.log_config import LogConfig
 from seglog.protocol.types import TopicPartition
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.layout import CLEANER_OFFSET_CHECKPOINT
-from seglog.broker.storage.log import FetchIsolation
-from seglog.broker.storage.log_file import LogFile
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.layout import CLEANER_OFFSET_CHECKPOINT
+from seglog.broker.storage.files.log_file import LogFile
+from seglog.broker.storage.log.log import FetchIsolation
 from seglog.config import BrokerConfig
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS, batch_of

@@ -17,7 +17,7 @@ from seglog.broker.listeners.network import AddressUnavailableError
 from seglog.broker.monitoring.status import BrokerState
 from seglog.broker.runtime.traffic import Traffic
 from seglog.broker.storage.errors import FileError, LockedError, StorageError
-from seglog.broker.storage.files import FileStamp, OsFileSystem
+from seglog.broker.storage.files.file_system import FileStamp, OsFileSystem
 from seglog.config import BrokerConfig, load_broker_config
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode

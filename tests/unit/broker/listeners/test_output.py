@@ -13,7 +13,7 @@ from seglog.broker.listeners.output import (
     SourceTruncatedError,
     length_of,
 )
-from seglog.broker.storage.files import FileSlice, OsFileSystem
+from seglog.broker.storage.files.file_system import FileSlice, OsFileSystem
 from support.listener_harness import TemporaryRange
 
 Pair = tuple[socket.socket, socket.socket]

@@ -6,7 +6,7 @@ from pathlib import Path
 from seglog.broker.cleaning.counters import CleanerCounters
 from seglog.broker.monitoring.cleaner_families import cleaner_families
 from seglog.broker.storage.cleaner.candidates import CleanableLog, look_at
-from seglog.broker.storage.log import Log
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.types import TopicPartition
 from support.log_builder import KEEP, NOW_MS, PARTITION, append, flush_log, open_log
 

@@ -12,8 +12,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from seglog.broker.partition.background import BackgroundWork
-from seglog.broker.storage.checkpoint import OffsetCheckpointFile
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS, BrokerParts, batch_of

@@ -11,8 +11,8 @@ import pytest
 
 from seglog.broker.daemon import app
 from seglog.broker.daemon.app import Broker
-from seglog.broker.storage.checkpoint import OffsetCheckpointFile
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files.checkpoint import OffsetCheckpointFile
+from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.config import load_broker_config
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import BrokerParts, batch_of

@@ -9,7 +9,7 @@ import pytest
 from seglog.broker.partition.partition import Partition
 from seglog.broker.requests.context import Pending
 from seglog.broker.storage.errors import FileError
-from seglog.broker.storage.flush_ticket import FlushTicket
+from seglog.broker.storage.log.flush_ticket import FlushTicket
 from seglog.protocol.api import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import IsolationLevel

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.disk_reserve import RESERVE_BYTES, RESERVE_FILE
+from seglog.broker.storage.directories.disk_reserve import RESERVE_BYTES, RESERVE_FILE
 from support.broker_parts import BrokerParts, batch_of
 from support.small_disk import small_disk
 

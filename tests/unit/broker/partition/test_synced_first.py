@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from seglog.broker.requests.context import Pending
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.protocol.api import (
     ListOffsetsPartition,
     ListOffsetsRequest,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.errors import StorageError
-from seglog.broker.storage.system_calls import SystemCalls
+from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.broker.tools.read_only import ReadOnlyCalls, read_only_files
 
 _HARMLESS = {"open", "close", "read", "read_into", "stat", "list_directory"}

@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from seglog.broker.daemon.main import main
-from seglog.broker.storage.catalog_file import (
+from seglog.broker.storage.directories.catalog_file import (
     CATALOG_COPY,
     CATALOG_FILE,
     CatalogState,
     CatalogTopic,
     encode_catalog,
 )
-from seglog.broker.storage.directory_lock import DirectoryLock
+from seglog.broker.storage.directories.directory_lock import DirectoryLock
 from support.tool_folders import (
     TOPIC_ID,
     data_folder,

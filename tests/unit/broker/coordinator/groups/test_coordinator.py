@@ -8,7 +8,7 @@ import pytest
 from seglog.broker.coordinator.groups.coordinator import GROUP_TIMER, client_host
 from seglog.broker.coordinator.groups.store import OFFSETS_TOPIC
 from seglog.broker.coordinator.internal_topics.topic import partition_of_key
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.protocol.api import (
     CreatePartitionsRequest,
     DeleteGroupsRequest,

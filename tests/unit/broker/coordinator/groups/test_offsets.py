@@ -6,7 +6,7 @@ import pytest
 
 from seglog.broker.coordinator.coordination import OFFSET_EXPIRY_TASK
 from seglog.broker.coordinator.groups.store import OFFSETS_TOPIC
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.protocol.api import (
     DeleteGroupsRequest,
     OffsetCommitPartition,

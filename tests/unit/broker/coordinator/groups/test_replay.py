@@ -14,7 +14,7 @@ from seglog.broker.coordinator.groups.replay import GroupReplay
 from seglog.broker.coordinator.groups.store import OFFSETS_TOPIC
 from seglog.broker.coordinator.internal_topics.records import split_by_size
 from seglog.broker.coordinator.internal_topics.topic import partition_of_key
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.protocol.kafka.codec import encode_record_key, encode_versioned
 from seglog.protocol.kafka.messages.consumer_offsets import (
     GroupMetadataKey,

@@ -8,7 +8,7 @@ import pytest
 
 from seglog.broker.coordinator.coordination import PRODUCER_EXPIRY_TASK
 from seglog.broker.coordinator.transactions.producer_ids import BLOCK_SIZE
-from seglog.broker.storage.files import OsFileSystem
+from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.protocol.api import (
     DescribeProducersRequest,
     InitProducerIdRequest,

@@ -11,8 +11,8 @@ from seglog.broker.coordinator.transactions import endings
 from seglog.broker.coordinator.transactions.records import transaction_record
 from seglog.broker.coordinator.transactions.state import TransactionState
 from seglog.broker.coordinator.transactions.store import TRANSACTION_TOPIC
-from seglog.broker.storage.files import OsFileSystem
-from seglog.broker.storage.producer_state import AppendOrigin
+from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.protocol.api import (
     DescribeProducersRequest,
     EndTxnRequest,

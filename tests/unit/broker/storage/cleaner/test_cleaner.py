@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from seglog.broker.storage.cleaner.plan import progress_of
 from seglog.broker.storage.errors import CorruptLogError
-from seglog.broker.storage.producer_entry import LastProducerRecord
-from seglog.broker.storage.transaction_index import AbortedTransaction
+from seglog.broker.storage.log.producer_entry import LastProducerRecord
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from seglog.config.log_config import LogConfig
 from seglog.protocol.compression import Codec
 from seglog.protocol.limits import MAX_DECOMPRESSED_BYTES

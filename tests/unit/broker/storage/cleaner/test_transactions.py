@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.transaction_index import AbortedTransaction
-from seglog.broker.storage.transaction_walk import TransactionWalk
+from seglog.broker.storage.cleaner.transaction_walk import TransactionWalk
+from seglog.broker.storage.segment.transaction_index import AbortedTransaction
 from seglog.protocol.records.batch import RecordBatch
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.records.control import ControlType, build_marker

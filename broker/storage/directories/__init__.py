@@ -1,0 +1,1 @@
+"""The data directories and all logs in them: start, stop, retention, topics and their folders."""

@@ -1,0 +1,1 @@
+"""Files, their names, and the seam that every change to a file goes through."""

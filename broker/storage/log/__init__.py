@@ -1,0 +1,1 @@
+"""One partition's log: opening it, appending, reading, flushing, cutting, exchanging segments."""

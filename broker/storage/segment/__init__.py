@@ -1,0 +1,1 @@
+"""One segment: its data file, its indexes, walks and searches in them."""
