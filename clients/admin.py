@@ -290,7 +290,7 @@ class AsyncAdmin(TransactionTools):
 
     @property
     def _groups(self) -> "GroupAdmin":
-        # Who only looks after topics must not pay for the formats of groups.
+        # A program that only manages topics must not pay for the formats of groups.
         from seglog.clients.group.admin import GroupAdmin
 
         return GroupAdmin(self.cluster, self._finder, self._timeout_s)

@@ -212,7 +212,8 @@ class Cluster(BrokerAccess):
                 self.warn("metadata: %s; trying again", error)
                 self._refresh_due.set()
             attempt += 1
-            # Also after success: who finds the metadata unfit asks again at once, in a circle.
+            # Also after success: a caller that finds the metadata unfit asks again at once, in a
+            # circle.
             await asyncio.sleep(self.backoff.delay_s(attempt))
 
     def _learn(self, response: MetadataResponse, asked: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Something that ends once, and those who wait for it: threads, tasks and callbacks."""
+"""Something that ends once, and its waiters: threads, tasks and callbacks."""
 
 import asyncio
 import threading

@@ -273,7 +273,7 @@ class ConsumerConfig(ClientConfig):
             have come. A consumer of chosen partitions only uses its committed offsets.
         group_instance_id: the lasting name of a static member: when it comes back within its
             session it gets its partitions again, without a rebalance.
-        assignors: who decides which member reads what, the preferred one first. With
+        assignors: they assign partitions to members, the preferred one first. With
             "cooperative-sticky" alone members read on through a rebalance.
         session_timeout_ms: how long a member may not be heard of before it counts as dead.
         heartbeat_interval_ms: pause between two signs of life; they are given in the background.

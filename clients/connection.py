@@ -31,7 +31,7 @@ WRITE_BUFFER_BYTES: Final = 1_048_576
 
 
 class BrokerConnection(asyncio.BufferedProtocol):
-    """Sends requests and hands each answer to the one who asked; made by ``open``.
+    """Sends requests and hands each answer to its caller; made by ``open``.
 
     Answers carry views of the receive buffer, which stay valid as long as they are held.
     """
@@ -171,7 +171,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return correlation_id
 
     def close(self, reason: str) -> None:
-        """Close at once; who waits for an answer gets ``ConnectionLostError`` with the reason."""
+        """Close at once; waiting callers get ``ConnectionLostError`` with the reason."""
         if not self._exchange.close(reason):
             return
         self._writable.set()
@@ -200,7 +200,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return self._exchange.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Decode the frames that are whole now and wake those who wait for them."""
+        """Decode the frames that are whole now and wake their callers."""
         waiters = self._waiters
         try:
             for correlation_id, answer in self._exchange.received(nbytes):

@@ -24,7 +24,7 @@ class ConnectionGate:
 
 
 class ConnectionSlot:
-    """Holds at most one connection to one address, for all who need it.
+    """Holds at most one connection to one address, for all its users.
 
     Args:
         address: where the broker listens.

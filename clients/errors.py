@@ -325,7 +325,7 @@ class ProducerFencedError(BrokerError):
 class CommitFailedError(BrokerError):
     """Offsets are not committed: the consumer is no member of its group (any more).
 
-    Its partitions may be with others, who begin at the last committed offsets.
+    Its partitions may be with others, which begin at the last committed offsets.
     """
 
     default_code = ErrorCode.ILLEGAL_GENERATION

@@ -38,7 +38,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group; one that belongs to no generation has -1 and no name.
+    """The identity of a consumer in its group; one without a generation has -1 and no name.
 
     For ``send_offsets_to_transaction``: so the broker refuses the offsets of a consumer whose
     partitions have gone to others.

@@ -49,7 +49,7 @@ class CleanLogsOperation:
             return response
         if request.wait:
             return services.begin(self._clean(asked, response), holds_input=False)
-        # The answer of now says "queued", whatever the pass does later.
+        # The present answer says "queued", with any outcome of the pass.
         own = [(replace(result), cleaner) for result, cleaner in asked]
         services.begin(self._clean(own, response), holds_input=False)
         return response

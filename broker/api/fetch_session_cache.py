@@ -1,4 +1,4 @@
-"""The fetch sessions of a broker: what each of them remembers, and who stays when there are many.
+"""The fetch sessions of a broker: the state of each, and which ones stay when there are many.
 
 A session is a list of partitions with what the client was last told of each. Statement ids (SESS)
 are those of the behaviour reference.
@@ -114,7 +114,7 @@ class FetchSession:
         return self.epoch
 
     def keep_news(self, response: FetchResponse) -> None:
-        """Leave out what the client knows; who got records is served last next time (SESS-7).
+        """Leave out values that the client knows; partitions with records go to the end (SESS-7).
 
         Args:
             response: a result for each partition, in the order of the session.

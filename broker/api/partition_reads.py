@@ -1,4 +1,4 @@
-"""Reading one partition for a fetch request: who may read, up to where, and what it gets.
+"""Reading one partition for a fetch request: permission, end of the range, result.
 
 Nothing of a record is looked at: a result holds a slice of a segment file.
 """
@@ -125,7 +125,7 @@ class PartitionReads:
                 partition.damage = str(error)
 
     def _current_leader(self, entry: FetchPartition) -> tuple[int, int] | None:
-        """Who leads a partition and since which epoch, for a client that believes otherwise."""
+        """The leader of a partition and its epoch, for a client with other metadata."""
         partition = self._services.partitions.find(entry.topic, entry.partition)
         return None if partition is None else (self._services.node_id, partition.leader_epoch)
 
@@ -140,7 +140,7 @@ def isolation_of(request: FetchRequest) -> FetchIsolation:
 
 
 def _check_entry(partition: Partition, entry: FetchPartition, replica_id: int) -> None:
-    """Check who asks and what it believes of the partition.
+    """Check the sender and its view of the partition.
 
     Raises:
         RequestError: another topic of the same name, another leader epoch, or a follower that this

@@ -1,4 +1,4 @@
-"""Batches of transactions in a produce request: who may append them, and who is asked.
+"""Batches of transactions in a produce request: permission and the coordinator's admission.
 
 A batch that continues a transaction which its producer has open in the partition needs no
 permission. The first one of a transaction needs the coordinator's (TXN-11): it knows whether the

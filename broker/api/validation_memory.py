@@ -2,7 +2,7 @@
 
 A request of some kilobytes may hold a thousand batches, each of which inflates to the bound of one
 batch, and a thousand connections may send one each. The bytes that all of them may come to at
-once are reserved before their work begins; who comes later waits.
+once are reserved before their work begins; later requests wait.
 """
 
 import asyncio
@@ -66,7 +66,8 @@ class ValidationMemory:
             try:
                 await turn
             except asyncio.CancelledError:
-                # Who is cancelled in the very turn in which the bytes came holds them already.
+                # A request that is cancelled in the turn in which the bytes came already holds
+                # them.
                 if not turn.cancelled():
                     self._give_back(size)
                 raise

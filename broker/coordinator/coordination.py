@@ -4,7 +4,7 @@ coordination = Coordination(services, scheduler)
 coordination.register(handlers)
 coordination.start()          begin to read stored state, schedule periodic work
 ...
-await coordination.stop()     send everyone away who waits; before scheduler and workers stop
+await coordination.stop()     answer all waiting requests; before scheduler and workers stop
 """
 
 import logging
@@ -171,7 +171,7 @@ class Coordination:
         return sum(len(each.log.producer_state) for each in self._services.partitions.all())
 
     def send_away(self) -> None:
-        """The broker is about to stop: answer everyone who waits for others."""
+        """The broker is about to stop: answer all requests that wait for others."""
         self._coordinator.send_away()
 
     async def stop(self, deadline_seconds: float) -> None:

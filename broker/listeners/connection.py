@@ -272,8 +272,8 @@ class Connection:
             else:
                 pipeline.submit(incoming)
             if _now_ns() >= self._turn_ends_ns:
-                # Thousands of small requests fit into one buffer, and whatever is answered at once
-                # counts for no other limit: without this the other connections wait for them all.
+                # Thousands of small requests fit into one buffer, and requests answered at once
+                # count for no other limit: without this the other connections wait for them all.
                 return True
         if self._state is not _State.CLOSED:
             received.settle(size)

@@ -12,7 +12,7 @@ ResponseT = TypeVar("ResponseT")
 
 
 class RequestContext(NamedTuple):
-    """Who asks, and on which listener; one object for all requests of a connection.
+    """The client and its listener; one object for all requests of a connection.
 
     ``host`` and ``port`` are the advertised ones of the listener that was asked, ``peer`` is the
     address of the client as text, ``principal`` the authenticated name.
@@ -30,8 +30,8 @@ class Pending(Generic[ResponseT]):
     """A response that is not there yet.
 
     ``future`` is resolved on the event-loop thread with the response; errors are part of that, and
-    a future that fails is a bug of ours. A connection that closes cancels it, which frees what the
-    request holds.
+    a future that fails is a defect of the broker. A connection that closes cancels it, which frees
+    what the request holds.
 
     With ``holds_input`` the connection must leave its receive buffer as it is and hand over no
     further request until the future is done: a worker still reads record bytes from the buffer, or

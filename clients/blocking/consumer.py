@@ -113,7 +113,7 @@ class Consumer(BlockingReader):
         return self._call(self._twin.committed(partitions))
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group now, for ``send_offsets_to_transaction``.
+        """The identity of this consumer in its group, for ``send_offsets_to_transaction``.
 
         Raises:
             CommitFailedError: it is no member of the group (any more).

@@ -85,7 +85,7 @@ class BlockingClient(Generic[TwinT]):
             self._thread.check()
 
     def _end(self, last_work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-        # Before anything changes: who may not wait here leaves the client as it is.
+        # Before anything changes: a thread that must not wait here leaves the client unchanged.
         self._thread.admit(last_work)
         self._is_closed = True
         _open_clients.discard(self)

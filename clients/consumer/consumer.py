@@ -195,7 +195,7 @@ class AsyncConsumer(ConsumerCore):
         return await group.committed(list(wanted), self._timeout_s)
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group now, for ``send_offsets_to_transaction``.
+        """The identity of this consumer in its group, for ``send_offsets_to_transaction``.
 
         Raises:
             CommitFailedError: it is no member of the group (any more).

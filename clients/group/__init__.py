@@ -1,1 +1,1 @@
-"""Consumer groups: membership, who reads what, and committed offsets."""
+"""Consumer groups: membership, assignment, and committed offsets."""

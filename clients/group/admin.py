@@ -130,7 +130,7 @@ class GroupAdmin:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Committed offsets (None: of all partitions that have one)."""
         chosen = None if partitions is None else [as_partition(each) for each in partitions]
-        # Who looks after groups wants to see what there is, and not to wait for a transaction.
+        # An operator wants to see the present offsets, and not to wait for a transaction.
         return await self._commits(group).fetch(chosen, self._timeout_s, require_stable=False)
 
     async def alter(self, group: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:

@@ -52,7 +52,7 @@ class Standing(NamedTuple):
 
 
 class Member:
-    """Who commits. A consumer outside of any generation is one that is always welcome.
+    """The identity for commits. That of a consumer outside of any generation is always accepted.
 
     ``Membership`` does better.
     """

@@ -98,7 +98,7 @@ class GroupSession:
         self._commit_regularly()
 
     async def close(self, *, is_done: bool) -> None:
-        """Commit what the application has done, if that is ours to do, and leave the group.
+        """Commit finished records, if commits are automatic, and leave the group.
 
         Args:
             is_done: whether it has done with everything that it was given.

@@ -46,7 +46,7 @@ class Progress(Enum):
 
 
 class TopicQueues:
-    """The queues of one topic, and who gets its records without a key."""
+    """The queues of one topic, and the partition for its records without a key."""
 
     __slots__ = ("queues", "sticky")
 
@@ -77,7 +77,7 @@ class RecordAccumulator:
         self._wake = wake
         self._lock = threading.RLock()
         # Whether the thread that holds the lock is at work already. Set after the lock was taken
-        # and cleared before it is let go: who interrupts in between finds all in order.
+        # and cleared before it is let go: an interruption in between finds all in order.
         self._is_inside = False
         self._late: deque[tuple[Target, ProducerBatch, int]] = deque()
         self._topics: dict[str, TopicQueues] = {}

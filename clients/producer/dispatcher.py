@@ -30,7 +30,7 @@ from seglog.protocol.types import Acks, TopicPartition
 from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
-    # Who sends outside of transactions must not pay for them.
+    # A program that sends outside of transactions must not pay for them.
     from seglog.clients.producer.transaction_progress import TransactionProgress
 
 _NEVER: Final = float("inf")

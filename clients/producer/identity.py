@@ -1,4 +1,4 @@
-"""Who writes: the producer's id, and the numbers of its batches in each partition. No I/O.
+"""The producer's id, and the numbers of its batches in each partition. No I/O.
 
 Batches of a partition form a series: numbered without a gap, under one producer id and epoch. The
 broker takes the next number only, and recognizes the last five batches when they come again. A

@@ -23,7 +23,7 @@ from seglog.protocol.types import NO_OFFSET, TopicPartition
 from seglog.protocol.wording import count_text, naming
 
 if TYPE_CHECKING:
-    # Who sends outside of transactions must not pay for them.
+    # A program that sends outside of transactions must not pay for them.
     from seglog.clients.producer.transaction_progress import TransactionProgress
 
 _FAILURES_KEPT: Final = 1000

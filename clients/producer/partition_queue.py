@@ -15,8 +15,8 @@ from seglog.protocol.types import TopicPartition
 CONFIRMED_S: Final = 1.0
 """How long after an acknowledgement batches of a partition follow each other without waiting.
 
-The first one after a pause travels alone: a broker that has forgotten the producer takes whatever
-comes first, which must not be the second because the first has failed.
+The first one after a pause travels alone: a broker that has forgotten the producer takes the first
+batch that comes, which must not be the second because the first has failed.
 """
 _NEVER: Final = float("inf")
 

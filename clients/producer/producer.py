@@ -32,7 +32,7 @@ from seglog.protocol.records.kernel import warn_if_slow
 from seglog.protocol.wording import count_text
 
 if TYPE_CHECKING:
-    # Who sends outside of transactions must not pay for them.
+    # A program that sends outside of transactions must not pay for them.
     from seglog.clients.producer.transactions import Transactions
 
 _logger = logging.getLogger("seglog.clients")
@@ -289,7 +289,7 @@ class AsyncProducer(TransactionalSteps):
                 self._sender.wake()
                 await _wait_for(batches, timeout)
         finally:
-            # Who is cancelled here does not wait for records any more, but leaves nothing behind.
+            # A caller that is cancelled here stops waiting for records, and leaves nothing behind.
             self.refuse("the producer is closed")
             self.accumulator.close()
             await self.cluster.close()
@@ -363,7 +363,7 @@ class AsyncProducer(TransactionalSteps):
         return Target(topic, known.partition_count, partition)
 
     def room_error(self) -> ClientError:
-        """The error of one who waited for room in vain."""
+        """The error of a sender that waited for room in vain."""
         message = (
             f"no room for a record: the buffer was full for max_block_ms={self.config.max_block_ms}"
             f", buffer_bytes={self.config.buffer_bytes}"

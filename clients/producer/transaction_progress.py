@@ -17,7 +17,7 @@ _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCE
 _IS_IT_OURS: Final = frozenset(
     {ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
-"""Errors of a transaction after which only InitProducerId tells whether the id is still ours."""
+"""Errors after which only InitProducerId tells whether this producer still owns its id."""
 
 
 class State(Enum):
@@ -47,7 +47,7 @@ class TransactionProgress:
         state: where the producer is.
         has_written: whether the broker may know of the present transaction, or has to be told that
             its numbers are not used.
-        must_own_again: whether only the broker can say who owns the id now.
+        must_own_again: whether only the broker knows the owner of the id now.
     """
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:

@@ -13,7 +13,7 @@ from seglog.clients.errors import (
 from seglog.clients.models import GroupMetadata, OffsetAndMetadata
 
 if TYPE_CHECKING:
-    # Who sends outside of transactions must not pay for them.
+    # A program that sends outside of transactions must not pay for them.
     from seglog.clients.offsets import ByPartition
     from seglog.clients.producer.dispatcher import Dispatcher
     from seglog.clients.producer.sender import Sender

@@ -160,7 +160,7 @@ class Transactions:
             progress.enter(State.IDLE)
             return
         if progress.must_own_again:
-            # The owner gets the next epoch, with which whatever is open is aborted.
+            # The owner gets the next epoch, with which the broker aborts an open transaction.
             await self.own()
             progress.enter(State.IDLE)
             return
@@ -169,7 +169,7 @@ class Transactions:
         except BrokerError as refusal:
             if refusal.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
                 raise progress.noted(refusal) from None
-            # The broker has forgotten the id, and with it whatever could be aborted. If another
+            # The broker has forgotten the id, and with it any open transaction. If another
             # producer has it now, the next request gets an error.
             progress.must_own_again = True
             progress.enter(State.IDLE)

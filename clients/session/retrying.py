@@ -19,7 +19,7 @@ class Backoff:
     Args:
         first_s: centre of the first delay, in seconds.
         max_s: no delay is longer.
-        min_s: no delay is shorter, whatever the jitter says.
+        min_s: no delay is shorter, with any jitter.
         uniform: a source of floats in [0, 1).
     """
 

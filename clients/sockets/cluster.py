@@ -1,4 +1,4 @@
-"""Asking a cluster from a thread: topics, leaders, and whatever else a broker knows."""
+"""Asking a cluster from a thread: topics, leaders, and other state of a broker."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

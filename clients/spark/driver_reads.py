@@ -1,6 +1,6 @@
 """Small micro-batches, read by the driver's own Python process instead of a task's.
 
-A task that runs Python costs some 20 ms, whatever it does. For sources that have few records
+Any task that runs Python costs some 20 ms. For sources that have few records
 (``SimpleDataSourceStreamReader``) Spark has a way around it: what their reader hands out together
 with the partitions is kept in Spark's block manager, from where tasks take it inside the JVM; where
 it is not there any more, they read as ever. The runner of streaming sources asks for it if the

@@ -110,7 +110,7 @@ class ProducePipeline:
         self._identity = self._dispatcher = None
 
     def close(self) -> None:
-        """Give the connections back; whatever is still under way is not waited for."""
+        """Give the connections back, without waiting for requests in flight."""
         connections, self._connections = self._connections, {}
         self._flights.clear()
         for connection in connections.values():

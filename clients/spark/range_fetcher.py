@@ -79,7 +79,7 @@ class RangeFetcher:
         self._bytes_per_offset = float(_FIRST_GUESS_BYTES)
 
     def interrupt(self) -> None:
-        """End a fetch that is under way, and whatever would follow; from another thread."""
+        """End a fetch in flight, and the ones behind it; from another thread."""
         self._stopped.set()
         connection = self._connection
         if connection is not None:
@@ -239,7 +239,7 @@ class RangeFetcher:
             for batch in iter_batches(view):
                 header = batch.header
                 if header.base_offset >= whole.end:
-                    next_offset = whole.end  # A hole up to the end, and what follows is not ours.
+                    next_offset = whole.end  # A hole up to the end; the rest is another range's.
                     break
                 if self._options.check_crcs:
                     batch.check()

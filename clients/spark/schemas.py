@@ -2,7 +2,7 @@
 
 They are those of Spark's own Kafka source, so that a query needs only another format. Spark
 refuses a first batch whose Arrow schema is not exactly what it derives from the row schema: order,
-types, nullability, and microseconds in UTC whatever zone the session is in.
+types, nullability, and microseconds in UTC in any zone of the session.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Produce without a message between bytes and typed request or response.
 
-Written by hand because every record passes through here. Whatever is unusual (transactions, long
+Written by hand because every record passes through here. Everything unusual (transactions, long
 names, unknown tags, malformed input, old versions, errors in the response) is left to the compiled
 codec and ``translate.produce``: the functions return None, and the compiled codec finds the right
 words for the fault. Tests compare both ways byte by byte.

@@ -1,8 +1,8 @@
 """Operations that no handler and no typed request exists for: known, to be refused in words.
 
-Who asks for one of them reads UNSUPPORTED_VERSION (of SASL ILLEGAL_SASL_STATE) in the layout that
-it expects, and keeps its connection. Clients that look at the answer to ApiVersions first do not
-come here.
+The sender of such a request reads UNSUPPORTED_VERSION (of SASL ILLEGAL_SASL_STATE) in the layout
+that it expects, and keeps its connection. Clients that look at the answer to ApiVersions first do
+not come here.
 
 Where a response has an error of its own, the body of the request is not even looked at. Where it
 has errors only beside the parts of the request, the request is read and its parts are named again:

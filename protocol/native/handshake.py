@@ -1,4 +1,4 @@
-"""The first bytes of a native connection: magic, versions, and who is speaking.
+"""The first bytes of a native connection: magic, versions, and the client.
 
 Both hellos have the same form:
 

@@ -221,7 +221,7 @@ class RecordBatch:
         """
         area = self.view[HEADER_BYTES:]
         codec = self.header.codec
-        # A batch that lost all its records keeps no stream, whatever codec its header names.
+        # A batch that lost all its records keeps no stream, with any codec in its header.
         if codec is Codec.NONE or (self.header.record_count == 0 and not area):
             return area
         return decompress(codec, area, max_decompressed_bytes)

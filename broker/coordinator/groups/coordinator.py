@@ -1,7 +1,7 @@
 """GroupCoordinator: joins, syncs, heartbeats and departures of group members.
 
-A group decides (``ClassicGroup``), the coordinator carries out: it keeps the future of everyone who
-waits, writes the group to the log before assignments are given out, and wakes the group when its
+A group decides (``ClassicGroup``), the coordinator carries out: it keeps the futures of waiting
+requests, writes the group to the log before assignments are given out, and wakes the group when its
 next deadline has come. There is one timer for each group, at its earliest deadline; a deadline that
 moved away is noticed when the timer runs.
 """

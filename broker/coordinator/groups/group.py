@@ -5,10 +5,11 @@
       +--last one left--+      |  +--join, leave, silence--+                                   |
                                +--------------------join, leave, silence-----------------------+
 
-It neither waits nor writes. Who has to wait hands in a ticket, and every call returns an
-``Outcome``: the tickets that can be answered now, and whether the group has to be stored first.
-Deadlines are in milliseconds of the monotonic clock, plain integers that cannot wrap; the caller
-asks for the next one and calls ``expire`` then. The protocol is Apache Kafka's "classic" one.
+It does not wait and does not write. A request that has to wait hands in a ticket, and every call
+returns an ``Outcome``: the tickets that can be answered now, and whether the group has to be stored
+first. Deadlines are in milliseconds of the monotonic clock, plain integers that cannot wrap; the
+caller asks for the next one and calls ``expire`` then. The protocol is Apache Kafka's "classic"
+one.
 """
 
 from seglog.broker.coordinator.groups.members import (

@@ -26,7 +26,7 @@ from seglog.protocol.errors import ErrorCode, SeglogError
 
 
 class OffsetLookups:
-    """Offsets of groups for those who ask.
+    """Lookups of the offsets of groups.
 
     Args:
         services: of the broker.
@@ -42,8 +42,8 @@ class OffsetLookups:
     def fetch(self, request: OffsetFetchRequest, _context: RequestContext) -> OffsetFetchResponse:
         """Answers OffsetFetch: -1 without a commit, no error for an unknown group.
 
-        What an open transaction has stored is not seen. Who requires stable offsets is told to ask
-        again where one is about to be replaced.
+        Offsets of an open transaction are not visible. A client that requires stable offsets is
+        told to ask again where one is about to be replaced.
         """
         # Everything of a group is told once, however often it is asked for.
         whole: dict[str, OffsetFetchGroup] = {}

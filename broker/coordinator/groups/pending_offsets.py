@@ -33,7 +33,7 @@ class PendingOffsets:
         return self._by_producer.pop(producer_id, {})
 
     def forget(self, places: Collection[Place]) -> None:
-        """Drop whatever transactions have for some places: a tombstone counts for these too."""
+        """Drop the offsets of transactions for some places: a tombstone counts for these too."""
         for producer_id, offsets in list(self._by_producer.items()):
             for place in places:
                 offsets.pop(place, None)

@@ -131,7 +131,7 @@ class RebalancingGroup:
         self._complete_join(now, outcome)
 
     def _complete_join(self, now: ClockReading, outcome: Outcome) -> None:
-        """Begin the next generation with those who have joined."""
+        """Begin the next generation with the members that have joined."""
         for member in list(self.members):
             if member.join_ticket is None and member.instance_id is None:
                 self.members.remove(member)
@@ -250,7 +250,7 @@ class RebalancingGroup:
         self._move(GroupState.DEAD, now)
 
     def dismiss_all(self, error: ErrorCode, now: ClockReading) -> Outcome:
-        """Answer everyone who waits with an error; they may come again, nothing else changes."""
+        """Answer all waiting members with an error; they may come again, nothing else changes."""
         outcome = Outcome()
         for member in self.members:
             if member.is_waiting:

@@ -80,7 +80,7 @@ class GroupReplay(TopicReplay):
             self.groups[group_id] = decode_versioned(GroupMetadataValue, value)
 
     def _take_tombstone(self, group_id: str, place: Place) -> None:
-        """An offset is gone, and so is whatever open transactions have for its place."""
+        """An offset is gone, and so are those of open transactions for its place."""
         for groups in (self.offsets, *self.pending.values()):
             groups.get(group_id, {}).pop(place, None)
 

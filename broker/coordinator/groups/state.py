@@ -53,7 +53,7 @@ class GroupLimits(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Who joins: its client id, and its address as Kafka writes it (``/127.0.0.1``)."""
+    """The joining client: its id, and its address as Kafka writes it (``/127.0.0.1``)."""
 
     client_id: str
     host: str

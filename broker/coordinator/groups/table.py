@@ -33,7 +33,7 @@ GROUP_ID_BYTES_MAX: Final = 32_767
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """One group: who is in it, and how far it has read.
+    """One group: its members and offsets.
 
     ``timer`` runs at ``timer_ms`` (monotonic clock) or before, when something may be due.
     ``pending`` are offsets of transactions that are still open.

@@ -1,4 +1,4 @@
-"""Records of internal topics, whatever they say: what they are, and cutting them into batches."""
+"""Records of internal topics, independent of their content, and cutting them into batches."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias

@@ -68,7 +68,7 @@ class ProducerIds:
             if self._reservation is None:
                 self._reservation = asyncio.get_running_loop().create_task(self._reserve())
                 self._reservation.add_done_callback(self._reserved)
-            # Everyone who asks meanwhile waits for the same block.
+            # Requests that come meanwhile wait for the same block.
             await asyncio.shield(self._reservation)
 
     async def _reserve(self) -> None:

@@ -41,7 +41,7 @@ AT_REST: Final = frozenset(
 
 
 class Claim(NamedTuple):
-    """Who a producer says it is."""
+    """The identity that a producer claims."""
 
     producer_id: int
     producer_epoch: int

@@ -52,7 +52,7 @@ class Transaction:
 
     @property
     def not_durable(self) -> "asyncio.Future[None] | None":
-        """What who is told of ``metadata`` has to wait for; None if it is durable."""
+        """The future that an answer about ``metadata`` has to wait for; None if it is durable."""
         acknowledged = self.acknowledged
         if acknowledged is None or (acknowledged.done() and acknowledged.exception() is None):
             return None
@@ -65,7 +65,7 @@ class TransactionCounters:
 
     Attributes:
         commits: transactions that were committed.
-        aborts: transactions that were aborted, for whatever reason.
+        aborts: transactions that were aborted, for any reason.
         timeouts: those of them that had taken too long.
         expired_ids: unused transactional ids that were forgotten.
         failed_markers: attempts to write a marker that have to be made again.

@@ -114,7 +114,7 @@ def end(
 
     Args:
         current: the state.
-        claim: who says so.
+        claim: the identity that the producer claims.
         commit: or abort.
         bumps_epoch: whether the client knows that the next transaction has another epoch.
         now_ms: wall clock.

@@ -57,7 +57,7 @@ class Assignor(Protocol):
 
 
 def in_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """The members in an order that does not depend on who answered first."""
+    """The members in an order that does not depend on the first answer."""
     return sorted(members, key=lambda member: member.sort_key)
 
 

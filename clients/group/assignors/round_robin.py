@@ -12,7 +12,7 @@ from seglog.clients.group.assignors.model import (
 
 
 class RoundRobinAssignor:
-    """Deals all partitions of all topics to the members in turn, past those who do not want it."""
+    """Deals all partitions of all topics to the members in turn, past those that do not want it."""
 
     name = "roundrobin"
     is_cooperative = False

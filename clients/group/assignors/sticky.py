@@ -30,7 +30,7 @@ class StickyAssignor:
 
 
 def assign_sticky(members: Sequence[MemberSubscription], counts: PartitionCounts) -> Assignment:
-    """Divide evenly; ``owned`` says who has what."""
+    """Divide evenly; ``owned`` maps members to their partitions."""
     ordered = in_order(members)
     partitions = partitions_of(members, counts)
     kept = _wanted_claims(ordered, counts)
@@ -52,7 +52,7 @@ def assign_sticky(members: Sequence[MemberSubscription], counts: PartitionCounts
 
 
 def claims(members: Iterable[MemberSubscription]) -> dict[TopicPartition, list[str]]:
-    """Who says of a partition that it has it: the newest generation, and all of that."""
+    """The members that claim a partition: those of the newest generation."""
     found: dict[TopicPartition, tuple[int, list[str]]] = {}
     for member in members:
         for partition in member.owned:

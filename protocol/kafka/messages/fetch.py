@@ -19,7 +19,7 @@ from seglog.protocol.types import INT32_MAX, INT64_MAX
 
 
 class ReplicaState(Struct):
-    """Who fetches, if it is a broker."""
+    """The fetching broker, if it is one."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
@@ -79,7 +79,7 @@ class EpochEndOffset(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, for a client that asked the wrong broker."""
+    """The leader of the partition, for a client that asked the wrong broker."""
 
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)

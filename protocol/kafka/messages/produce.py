@@ -52,7 +52,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, for a client that asked the wrong broker."""
+    """The leader of the partition, for a client that asked the wrong broker."""
 
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)
