@@ -5,10 +5,11 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
+from seglog.clients.clock import fine_clock
 from seglog.clients.cluster import Cluster
 from seglog.clients.config import ProducerConfig, ProducerOptions, make_config
 from seglog.clients.errors import (
@@ -65,7 +66,7 @@ class AsyncProducer(TransactionalSteps):
         self.config = make_config(ProducerConfig, options)
         self.cluster = Cluster(bootstrap_servers, self.config)
         self.accumulator = RecordAccumulator(
-            self.config, time.monotonic, time.time_ns, self._wake_sender
+            self.config, self._now_s, time.time_ns, self._wake_sender
         )
         self._identity = ProducerIdentity(
             is_idempotent=self.config.is_idempotent,
@@ -80,6 +81,7 @@ class AsyncProducer(TransactionalSteps):
             self.cluster.warn,
             None if self._transactions is None else self._transactions.progress,
         )
+        self._clock: Callable[[], float] = time.monotonic
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._sender: Sender | None = None
@@ -107,7 +109,8 @@ class AsyncProducer(TransactionalSteps):
                 await self._transactions.own()
             self._loop = asyncio.get_running_loop()
             self._thread_id = threading.get_ident()
-            self._sender = Sender(self.config, self.cluster, self._dispatcher, time.monotonic)
+            self._clock = fine_clock(self._loop)
+            self._sender = Sender(self.config, self.cluster, self._dispatcher, self._clock)
             self.cluster.add_listener(self._sender.wake)
             self.cluster.add_failure_listener(self._fail)
             self.cluster.tasks.spawn(self._sender.run(), "seglog-sender", is_vital=True)
@@ -165,7 +168,7 @@ class AsyncProducer(TransactionalSteps):
         self.cluster.check_loop()
         placed = self.accumulator.append(target, record, size)
         if placed is None:
-            deadline_s = time.monotonic() + self.config.max_block_ms / 1000
+            deadline_s = self._clock() + self.config.max_block_ms / 1000
             while placed is None:
                 await self._wait_for_room(deadline_s)
                 placed = self.accumulator.append(target, record, size)
@@ -237,7 +240,7 @@ class AsyncProducer(TransactionalSteps):
             if progress is Progress.PAUSE:
                 await asyncio.sleep(0)
             else:
-                await self._wait_for_room(time.monotonic() + self.config.max_block_ms / 1000)
+                await self._wait_for_room(self._clock() + self.config.max_block_ms / 1000)
 
     async def flush(
         self,
@@ -389,12 +392,15 @@ class AsyncProducer(TransactionalSteps):
 
         self.accumulator.wait_for_room(wake)
         try:
-            async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
+            async with asyncio.timeout(max(0.0, deadline_s - self._clock())):
                 await waiter
         except TimeoutError as error:
             raise self.room_error() from error
         finally:
             self.accumulator.wait_no_longer(wake)
+
+    def _now_s(self) -> float:
+        return self._clock()
 
     def _wake_sender(self) -> None:
         if self._sender is None or self._loop is None:

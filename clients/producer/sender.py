@@ -27,8 +27,7 @@ class Sender:
         config: of the producer.
         cluster: connections to the leaders.
         dispatcher: decides.
-        clock: seconds, monotonic; that of the accumulator. The loop's own time is not fine enough:
-            uvloop counts whole milliseconds.
+        clock: seconds, monotonic; that of the accumulator.
     """
 
     def __init__(
