@@ -35,7 +35,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
-	SEGLOG_TEST_EXAMPLES=few $(PYTEST) -n 2 -m "not slow"
+	TEST_EXAMPLES=few $(PYTEST) -n 2 -m "not slow"
 
 fix: $(STAMP)
 	$(BIN)/ruff check --fix $(SOURCES)

@@ -11,11 +11,12 @@ SAMPLE_SHARE: Final = 5
 """``make check`` tries one example of so many."""
 LEAST_EXAMPLES: Final = 10
 
-IS_SAMPLED: Final = os.environ.get("SEGLOG_TEST_EXAMPLES") == "few"
+# No name with SEGLOG_ before it: a daemon that a test starts would take that for a setting.
+IS_SAMPLED: Final = os.environ.get("TEST_EXAMPLES") == "few"
 
 
 def examples(count: int) -> int:
-    """``count`` for ``max_examples``, or a sample of it where ``SEGLOG_TEST_EXAMPLES=few``."""
+    """``count`` for ``max_examples``, or a sample of it where ``TEST_EXAMPLES=few``."""
     return max(LEAST_EXAMPLES, count // SAMPLE_SHARE) if IS_SAMPLED else count
 
 
