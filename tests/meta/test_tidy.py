@@ -138,8 +138,8 @@ def test_limits_of_time_go_by_the_speed_of_the_machine() -> None:
     assert not found
 
 
-ON_THE_CLOCK = ("tests/unit/clients/",)
-"""Unit tests that wait for time to pass: the clients take no clock."""
+TIME_JUMPS = ("tests/unit/clients/",)
+"""Their loop jumps over pauses (`support/jumping_loop.py`): a sleep there takes no time."""
 
 
 def waits_for_time(tree: ast.AST) -> Iterator[ast.Call]:
@@ -177,7 +177,7 @@ def test_no_unit_test_sleeps() -> None:
     found = [
         f"{name}:{call.lineno}: {ast.unparse(call)}"
         for path in (ROOT / "tests/unit").rglob("*.py")
-        if not (name := path.relative_to(ROOT).as_posix()).startswith(ON_THE_CLOCK)
+        if not (name := path.relative_to(ROOT).as_posix()).startswith(TIME_JUMPS)
         for call in waits_for_time(ast.parse(path.read_text()))
     ]
     assert not found, "\n".join(found)
