@@ -1,7 +1,6 @@
 """A broker's life on two data directories of which one fails at a call, and what must hold then."""
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -361,7 +360,6 @@ class FailingLife:
 
     async def _check_what_is_left(self) -> None:
         self.calls.heal()
-        self._remove_empty_doubles()
         for clean in (False, True):
             self.parts = await self._start(OsFileSystem())
             self._step = f"after the fault, stopped {'cleanly' if clean else 'as by a kill'}"
@@ -378,15 +376,3 @@ class FailingLife:
                 assert not await self._append(name, -1)
             await self.parts.quiet()
             await self.parts.stop(clean=clean)
-
-    def _remove_empty_doubles(self) -> None:
-        """Do what the broker asks for where a partition is in both directories.
-
-        A folder whose creation failed, and that could not be removed on the same broken disk, stays
-        there without a record, while its partition is made in the other directory. The next start
-        ends with ``DuplicatePartitionError``, for it cannot tell the two apart, and names both.
-        """
-        for folder in (self._folder / "sick").iterdir():
-            if folder.is_dir() and (self._folder / "well" / folder.name).is_dir():
-                assert not any(each.stat().st_size for each in folder.glob("*.log")), folder
-                shutil.rmtree(folder)

@@ -2,9 +2,9 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from seglog.broker.storage.directories.catalog_file import CATALOG_COPY, CATALOG_FILE
 from seglog.broker.storage.directories.log_dir import LogDir
@@ -213,29 +213,69 @@ def _folders_in(path: str) -> dict[str, bool]:
     return folders
 
 
-def check_no_duplicates(
-    scans: list[LogDirScan], is_left_over: Callable[[TopicPartition, str], bool]
-) -> None:
-    """Check that no partition lies in two data directories.
+def is_untouched(file_system: FileSystem, path: str) -> bool:
+    """Whether the folder of a partition is as it was made: nothing was ever appended.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    for name in file_system.list_directory(path):
+        parsed = parse_segment_file_name(name)
+        is_data = parsed is not None and parsed.suffix == LOG_SUFFIX
+        if parsed and is_data and (parsed.base_offset or file_system.size(f"{path}/{name}")):
+            return False
+    return True
+
+
+class Double(NamedTuple):
+    """A folder of a partition that has another one, which counts."""
+
+    log_dir: LogDir
+    path: str
+    topic_partition: TopicPartition
+
+
+def settle_duplicates(
+    scans: Sequence[LogDirScan],
+    is_left_over: Callable[[TopicPartition, str], bool],
+    is_untouched_folder: Callable[[str], bool],
+) -> list[Double]:
+    """Decide which folder counts where a partition lies in two data directories.
+
+    A creation that failed, and could not be undone on a disk that had failed, leaves a folder
+    without a record, while its partition was made in another directory. It is taken out of its scan
+    and returned.
 
     Args:
         is_left_over: whether the folder of a partition is that of a topic which was deleted, while
             its directory was away. Asked only where there are two.
+        is_untouched_folder: whether nothing was ever appended to the log in a folder. Asked only
+            where there are two.
 
     Raises:
-        DuplicatePartitionError: one does.
+        DuplicatePartitionError: both of them hold records, and nobody can say which one counts.
     """
     seen: dict[TopicPartition, LogDirScan] = {}
+    doubles: list[Double] = []
     for scan in scans:
-        for topic_partition, name in scan.live.items():
+        for topic_partition, name in list(scan.live.items()):
             first = seen.setdefault(topic_partition, scan)
-            if first is scan or is_left_over(topic_partition, f"{scan.log_dir.path}/{name}"):
+            path = f"{scan.log_dir.path}/{name}"
+            if first is scan or is_left_over(topic_partition, path):
                 continue
-            other = first.log_dir.path
-            if is_left_over(topic_partition, f"{other}/{first.live[topic_partition]}"):
+            other = f"{first.log_dir.path}/{first.live[topic_partition]}"
+            if is_left_over(topic_partition, other):
                 seen[topic_partition] = scan
+            elif is_untouched_folder(path):
+                del scan.live[topic_partition]
+                doubles.append(Double(scan.log_dir, path, topic_partition))
+            elif is_untouched_folder(other):
+                del first.live[topic_partition]
+                seen[topic_partition] = scan
+                doubles.append(Double(first.log_dir, other, topic_partition))
             else:
                 raise DuplicatePartitionError(
-                    f"partition {topic_partition} is in {other} and in {scan.log_dir.path}; "
-                    "move one of the two folders away"
+                    f"partition {topic_partition} is in {first.log_dir.path} and in "
+                    f"{scan.log_dir.path}, with records in both; move one of the two folders away"
                 )
+    return doubles

@@ -15,7 +15,6 @@ from functools import partial
 from typing import NamedTuple
 
 from seglog.broker.storage.directories.catalog_file import CATALOG_FILE, CatalogState
-from seglog.broker.storage.directories.checkpoint_writer import Offsets
 from seglog.broker.storage.directories.data_directories import DataDirectories
 from seglog.broker.storage.directories.load_progress import LoadProgress
 from seglog.broker.storage.directories.log_dir import LogDir
@@ -24,10 +23,12 @@ from seglog.broker.storage.directories.parallel import RunParallel
 from seglog.broker.storage.directories.partition_folders import PartitionFolders
 from seglog.broker.storage.directories.scan import (
     LogDirScan,
-    check_no_duplicates,
     holds_records,
+    is_untouched,
     scan_log_dir,
+    settle_duplicates,
 )
+from seglog.broker.storage.directories.start_checkpoints import StartCheckpoints
 from seglog.broker.storage.directories.topic_adoption import (
     adopt,
     leave_out_foreign,
@@ -63,17 +64,12 @@ class _Folder(NamedTuple):
     topic_id: bytes
 
 
-class _Checkpoints(NamedTuple):
-    recovery_points: Offsets
-    log_starts: Offsets
-    high_watermarks: Offsets
-    cleaned: Offsets
-
-
 class _Common(NamedTuple):
-    """What the logs of all directories share; ``log_starts`` of the checkpoints of all of them."""
+    """What the logs of all directories share; the first three of the checkpoints of all of them."""
 
+    checkpoints: Sequence[StartCheckpoints]
     log_starts: Mapping[TopicPartition, int]
+    cleaned: frozenset[TopicPartition]
     now_ms: int
     producer_expiration_ms: int
 
@@ -121,7 +117,13 @@ class LogStartup:
             if scan is not None:
                 self._scans.append(scan)
         leave_out_foreign(self._file_system, self._scans, catalog)
-        check_no_duplicates(self._scans, partial(self._is_left_over, catalog))
+        doubles = settle_duplicates(
+            self._scans,
+            partial(self._is_left_over, catalog),
+            partial(is_untouched, self._file_system),
+        )
+        for log_dir, path, topic_partition in doubles:
+            self._set_aside(log_dir, path, topic_partition, "empty-double")
         paths = [log_dir.path for log_dir in directories.online]
         if catalog is None:
             state = CatalogState(cluster_id=identity.cluster_id)
@@ -160,8 +162,10 @@ class LogStartup:
         unreachable: list[LoadedFolder] = []
         read = [(scan, self._read_state(scan)) for scan in self._scans]
         # A folder that was moved to another directory by hand has its entry where it was.
-        log_starts = ChainMap(*(dict(each.log_starts) for _, each in read if each is not None))
-        common = _Common(log_starts, now_ms, config.producer_id_expiration_ms)
+        known = [each for _, each in read if each is not None]
+        log_starts = ChainMap(*(dict(each.log_starts) for each in known))
+        cleaned = frozenset(name for each in known for name in each.cleaned)
+        common = _Common(known, log_starts, cleaned, now_ms, config.producer_id_expiration_ms)
         for scan, checkpoints in read:
             log_dir = scan.log_dir
             if checkpoints is None or not log_dir.is_online:
@@ -207,7 +211,7 @@ class LogStartup:
         return found
 
     def _lower_recovery_points(
-        self, log_dir: LogDir, checkpoints: _Checkpoints, loaded: Sequence[LoadedFolder]
+        self, log_dir: LogDir, checkpoints: StartCheckpoints, loaded: Sequence[LoadedFolder]
     ) -> None:
         """Lower recovery points on disk that lie above the end of a log, before any append.
 
@@ -244,26 +248,29 @@ class LogStartup:
             for log in logs:
                 log.leader_epoch_floor = log_dir.leader_epoch_floor
 
-    def _read_state(self, scan: LogDirScan) -> _Checkpoints | None:
+    def _read_state(self, scan: LogDirScan) -> StartCheckpoints | None:
         """The state of logs in the files of a directory; None, and it goes offline, if it fails."""
         log_dir = scan.log_dir
         self.leftovers.extend((log_dir, f"{log_dir.path}/{name}") for name in scan.deleted)
         # The marker goes before anything is changed: a crash from here on needs a recovery.
         self._directories.attempt(log_dir, log_dir.take_clean_marker)
         self._directories.attempt(log_dir, log_dir.read_leader_epoch_floor)
-        return self._directories.attempt(log_dir, partial(_read, log_dir))
+        return self._directories.attempt(log_dir, partial(StartCheckpoints.read, log_dir))
 
     def _job_for(
         self,
         folder: _Folder,
         config: LogConfig,
-        checkpoints: _Checkpoints,
+        checkpoints: StartCheckpoints,
         common: _Common,
     ) -> Callable[[], LoadedFolder]:
         """The loading of one folder: from what the last stop has said of it, or from its files."""
         log_dir, path, topic_partition, topic_id = folder
         log_start = checkpoints.log_starts.get(
             topic_partition, common.log_starts.get(topic_partition, 0)
+        )
+        is_moved = checkpoints.is_moved(
+            topic_partition, common.checkpoints, stopped_cleanly=log_dir.stopped_cleanly
         )
         reopen = partial(
             reopen_log,
@@ -284,11 +291,11 @@ class LogStartup:
             topic_partition,
             config,
             now_ms=common.now_ms,
-            clean_shutdown=log_dir.stopped_cleanly,
+            clean_shutdown=log_dir.stopped_cleanly and not is_moved,
             leader_epoch_floor=log_dir.leader_epoch_floor,
-            recovery_point=_recovery_point(checkpoints, topic_partition),
+            recovery_point=None if is_moved else checkpoints.recovery_point(topic_partition),
             log_start_checkpoint=log_start,
-            was_compacted=topic_partition in checkpoints.cleaned,
+            was_compacted=topic_partition in common.cleaned,
             topic_id=topic_id,
             producer_expiration_ms=common.producer_expiration_ms,
         )
@@ -423,18 +430,31 @@ class LogStartup:
     ) -> None:
         """Rename a folder that belongs to no topic; remove it if its topic was being deleted."""
         is_deleted = self._folders.topic_id_of(path) in catalog.state.deleting
-        state = DirectoryState.DELETED if is_deleted else DirectoryState.STRAY
+        if not is_deleted:
+            self._set_aside(log_dir, path, topic_partition, "unknown-topic")
+            return
+        renamed = self._set_aside(
+            log_dir, path, topic_partition, "topic-deleted", DirectoryState.DELETED
+        )
+        if renamed is not None:
+            self.leftovers.append((log_dir, renamed))
+
+    def _set_aside(
+        self,
+        log_dir: LogDir,
+        path: str,
+        topic_partition: TopicPartition,
+        reason: str,
+        state: DirectoryState = DirectoryState.STRAY,
+    ) -> str | None:
+        """Rename a folder that is not served; None, and the directory is offline, if refused."""
         renamed = self._directories.attempt(
             log_dir, lambda: self._folders.rename(log_dir, path, topic_partition, state)
         )
-        if renamed is not None and is_deleted:
-            self.leftovers.append((log_dir, renamed))
         logger.warning(
-            "event=folder-put-aside folder=%s new_name=%s reason=%s",
-            path,
-            renamed,
-            "topic-deleted" if is_deleted else "unknown-topic",
+            "event=folder-put-aside folder=%s new_name=%s reason=%s", path, renamed, reason
         )
+        return renamed
 
     def _keep_reserve(self, log_dir: LogDir) -> None:
         self._directories.attempt(log_dir, log_dir.reserve.keep)
@@ -468,22 +488,6 @@ def _unreachable(scan: LogDirScan, catalog: TopicCatalog) -> list[LoadedFolder]:
         logger.warning("event=log-not-loaded folder=%s error=%s", path, error)
         found.append(LoadedFolder(scan.log_dir, topic_partition, None, error))
     return found
-
-
-def _read(log_dir: LogDir) -> _Checkpoints:
-    return _Checkpoints(
-        log_dir.read_recovery_points(),
-        log_dir.read_log_starts(),
-        log_dir.read_high_watermarks(),
-        log_dir.read_cleaned(),
-    )
-
-
-def _recovery_point(checkpoints: _Checkpoints, topic_partition: TopicPartition) -> int | None:
-    """The synced end of a log: 0 for a new one; None if the file is lost."""
-    if not checkpoints.recovery_points:
-        return None
-    return max(0, checkpoints.recovery_points.get(topic_partition, 0))
 
 
 def _configs_of(catalog: TopicCatalog, broker: BrokerConfig) -> dict[str, LogConfig]:

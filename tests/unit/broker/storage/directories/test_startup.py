@@ -10,7 +10,16 @@ from seglog.broker.storage.directories.scan import DuplicatePartitionError, NoDa
 from seglog.broker.storage.directories.topic_catalog import UnreadableCatalogError
 from seglog.broker.storage.errors import FileError
 from seglog.protocol.types import TopicPartition
-from support.log_builder import DAY_MS, NOW_MS, append, append_many, offsets_of, open_log, read_all
+from support.log_builder import (
+    DAY_MS,
+    NOW_MS,
+    append,
+    append_many,
+    flush_log,
+    offsets_of,
+    open_log,
+    read_all,
+)
 from support.managed_logs import ManagedLogs
 
 
@@ -261,13 +270,67 @@ def test_a_topic_with_a_dot_in_front_is_taken_for_trash(tmp_path: Path) -> None:
 def test_one_of_two_folders_of_a_partition_is_chosen_by_chance(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     broker = ManagedLogs(first, second)
-    broker.create_topic("t", 2)
+    for log in broker.create_topic("t", 2):
+        append_many(log, 1)
     broker.stop()
     for name in ("t-0", "t-1"):
         if not (second / name).exists():
             shutil.copytree(first / name, second / name)
     with pytest.raises(DuplicatePartitionError, match=r"t-\d is in"):
         ManagedLogs(first, second)
+
+
+@pytest.mark.parametrize("where", ["a", "b"])
+@pytest.mark.parametrize("records", [0, 3])
+def test_a_double_that_holds_nothing_keeps_no_broker_down(
+    tmp_path: Path, where: str, records: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a creation that failed has left on a failed disk is set aside, and kept."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    for log in broker.create_topic("t", 2):
+        append_many(log, records)
+    there = {name: next(tmp_path.glob(f"*/{name}")) for name in ("t-0", "t-1")}
+    other_name = next(name for name, path in there.items() if path.parent.name != where)
+    double = tmp_path / where / other_name
+    double.mkdir()
+    for suffix in (".log", ".index", ".timeindex"):
+        (double / f"{0:020}{suffix}").touch()
+    broker.stop()
+    broker = ManagedLogs(first, second)
+    assert [log.offsets.log_end for log in broker.manager.all_logs()] == [records] * 2
+    [stray] = tmp_path.glob("*/*-stray")
+    assert list(stray.iterdir())
+    assert not list(stray.glob("*.log")) or not (stray / f"{0:020}.log").stat().st_size
+    assert "reason=empty-double" in caplog.text
+    broker.stop()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_folder_that_was_moved_by_hand_loses_what_is_behind_a_gap(
+    tmp_path: Path, *, clean: bool
+) -> None:
+    """Its checkpoints stayed behind: all of it is verified, and gaps of compactions are kept."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = ManagedLogs(first, second)
+    logs = broker.create_topic("t", 2, {"segment.bytes": "300"})
+    for log in logs:
+        append_many(log, 12)
+        flush_log(log)
+    broker.checkpoint()
+    (moved,) = (log for log in logs if log.directory.startswith(f"{first}/"))
+    number, bases = moved.topic_partition.partition, moved.segments.base_offsets
+    assert len(bases) > 3
+    (broker.stop if clean else broker.kill)()
+    for path in (first / f"t-{number}").glob(f"{bases[1]:020}.*"):
+        path.unlink()  # as a compaction may have done, while that was the policy
+    shutil.move(first / f"t-{number}", second / f"t-{number}")
+    broker = ManagedLogs(first, second)
+    found = broker.log("t", number)
+    assert found.offsets.log_end == 12
+    gone = range(bases[1], bases[2])
+    assert [each.offset for each in read_all(found)] == [n for n in range(12) if n not in gone]
+    broker.stop()
 
 
 @pytest.mark.parametrize("with_another", [False, True])
