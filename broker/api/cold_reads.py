@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from seglog.broker.partition.counters import BrokerCounters
+from seglog.broker.partition.deferred_reads import PoolOf
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.files.log_file import FileSlice
 from seglog.broker.storage.files.page_cache import bring_in, is_resident
@@ -18,20 +19,20 @@ class ColdReads:
     """Delays answers whose records are not in memory until a worker has read them.
 
     Args:
-        pool: for what waits for disks; a job each for as many answers as it has threads.
+        pool_of: the threads that wait for the disk of a file, by its path.
         counters: of the broker; ``cold_fetches`` counts the delayed ones.
         release: releases the slices of an answer without a waiting client.
     """
 
-    __slots__ = ("_counters", "_pool", "_release")
+    __slots__ = ("_counters", "_pool_of", "_release")
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool_of: PoolOf,
         counters: BrokerCounters,
         release: Callable[[FetchResponse], None],
     ) -> None:
-        self._pool = pool
+        self._pool_of = pool_of
         self._counters = counters
         self._release = release
 
@@ -50,20 +51,24 @@ class ColdReads:
             return None
         self._counters.cold_fetches += 1
         answer: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
-        self._pool.run(partial(bring_in, cold)).add_done_callback(
-            partial(self._deliver, answer, response)
-        )
+        by_pool: dict[WorkerPool, list[FileSlice]] = {}
+        for each in cold:
+            by_pool.setdefault(self._pool_of(each.file.path), []).append(each)
+        reading = [pool.run(partial(bring_in, slices)) for pool, slices in by_pool.items()]
+        all_read = asyncio.gather(*reading, return_exceptions=True)
+        all_read.add_done_callback(partial(self._deliver, answer, response))
         return answer
 
     def _deliver(
         self,
         answer: "asyncio.Future[FetchResponse]",
         response: FetchResponse,
-        reading: "asyncio.Future[None]",
+        all_read: "asyncio.Future[list[BaseException | None]]",
     ) -> None:
-        if reading.cancelled():
+        errors = [error for error in all_read.result() if error is not None]
+        if any(isinstance(error, asyncio.CancelledError) for error in errors):
             answer.cancel()
-        elif (error := reading.exception()) is not None:
+        for error in errors:
             # Sending will meet the same fault and end the connection.
             logger.warning("event=read-ahead-failed error=%s", error)
         if answer.done():

@@ -23,6 +23,7 @@ from seglog.broker.api.fetch_sessions import (
 from seglog.broker.api.metadata import this_broker
 from seglog.broker.api.partition_reads import PartitionReads, isolation_of
 from seglog.broker.errors import RequestError
+from seglog.broker.partition.deferred_reads import read_pools
 from seglog.broker.partition.partition import Partition
 from seglog.broker.partition.waiters import FetchWaiter
 from seglog.broker.requests.context import Pending, RequestContext
@@ -48,7 +49,11 @@ class FetchOperation:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._reads = PartitionReads(services)
-        self._cold_reads = ColdReads(services.workers.reads, services.counters, release_records)
+        self._cold_reads = ColdReads(
+            read_pools(services.logs, services.workers.directories),
+            services.counters,
+            release_records,
+        )
         slots = services.config.max_incremental_fetch_session_cache_slots
         self._sessions = FetchSessions(
             FetchSessionCache(slots, services.counters), services.clock.monotonic_ms

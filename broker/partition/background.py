@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from seglog.broker.errors import RequestError
-from seglog.broker.partition.deferred_reads import DeferredReads
+from seglog.broker.partition.deferred_reads import DeferredReads, read_pools
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.runtime.broker_workers import Workers
 from seglog.broker.runtime.clock import Clock
@@ -70,7 +70,7 @@ class BackgroundWork:
         self._retention = logs.housekeeping.retention
         self._partitions = partitions
         self._directories = workers.directories
-        self._deferred_reads = DeferredReads(workers.reads)
+        self._deferred_reads = DeferredReads(read_pools(logs, workers.directories))
         self._clock = clock
         self._full: dict[LogDir, _Full] = {}
         self._busy: set[tuple[str, LogDir]] = set()

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
+from seglog.broker.runtime.directory_workers import DirectoryWorkers
 from seglog.broker.runtime.workers import WorkerPool
 from seglog.broker.storage.errors import DeferredReadError
+from seglog.broker.storage.log_manager import LogManager
 
 ResultT = TypeVar("ResultT")
 
@@ -13,17 +15,30 @@ _ROUNDS_MAX: Final = 10_000
 """Each round makes progress; a read that needs more of them would never end."""
 
 
+PoolOf: TypeAlias = Callable[[str], WorkerPool]
+
+
+def read_pools(logs: LogManager, directories: DirectoryWorkers) -> PoolOf:
+    """The threads that read a file, by its path: a disk that hangs holds up no reader of others."""
+
+    def pool_of(path: str) -> WorkerPool:
+        log_dirs = (log_dir.path for log_dir in logs.log_dirs)
+        return directories.reads(next(each for each in log_dirs if path.startswith(f"{each}/")))
+
+    return pool_of
+
+
 class DeferredReads:
     """Does the work that reads wait for, once for all reads that wait for the same.
 
     Args:
-        pool: the threads that do it.
+        pool_of: the threads that do it, by the path of the file or folder that is read.
     """
 
-    __slots__ = ("_pool", "_running")
+    __slots__ = ("_pool_of", "_running")
 
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
+    def __init__(self, pool_of: PoolOf) -> None:
+        self._pool_of = pool_of
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def read(self, error: DeferredReadError, read: Callable[[], ResultT]) -> ResultT:
@@ -55,5 +70,5 @@ class DeferredReads:
         await asyncio.shield(running)
 
     async def _work_off(self, error: DeferredReadError) -> None:
-        take_over = await self._pool.run(error.work)
+        take_over = await self._pool_of(error.path).run(error.work)
         take_over()

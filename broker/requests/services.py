@@ -8,7 +8,7 @@ from typing import Any
 from seglog.broker.cleaning.log_cleaner import LogCleaner
 from seglog.broker.partition.background import BackgroundWork
 from seglog.broker.partition.counters import BrokerCounters
-from seglog.broker.partition.deferred_reads import DeferredReads
+from seglog.broker.partition.deferred_reads import DeferredReads, read_pools
 from seglog.broker.partition.registry import PartitionRegistry
 from seglog.broker.partition.topic_lifecycle import TopicLifecycle
 from seglog.broker.requests.admission import TransactionAdmission
@@ -88,7 +88,7 @@ class Services:
             partitions,
             topics,
             background,
-            DeferredReads(workers.reads),
+            DeferredReads(read_pools(logs, workers.directories)),
         )
 
     def begin(

@@ -13,7 +13,6 @@ class Workers:
         directories: work in data directories: syncs, changes, removals.
         catalog: one thread for changes of the topic catalog, which happen one at a time; it waits
             for the threads of the directories.
-        reads: fetches of data that is no longer in memory.
         background: anything else that blocks for a while.
         validation: decompressing and checking large batches.
     """
@@ -27,9 +26,10 @@ class Workers:
         background_threads: int = 2,
         validation_threads: int = 2,
     ) -> None:
-        self.directories = DirectoryWorkers(loop, sync_threads=sync_threads)
+        self.directories = DirectoryWorkers(
+            loop, sync_threads=sync_threads, read_threads=read_threads
+        )
         self.catalog = WorkerPool("catalog", 1, loop)
-        self.reads = WorkerPool("reads", read_threads, loop)
         self.background = WorkerPool("background", background_threads, loop)
         self.validation = WorkerPool("validation", validation_threads, loop)
 
@@ -39,7 +39,6 @@ class Workers:
         return (
             self.validation,
             self.catalog,
-            self.reads,
             self.background,
             *self.directories.pools,
         )

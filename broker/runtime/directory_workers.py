@@ -1,8 +1,8 @@
 """DirectoryWorkers: every data directory has its own threads; a disk that hangs stops no other.
 
-Each directory has a few threads for syncs, one for changes (checkpoints, folders of topics, its
-copy of the topic catalog: one at a time, in the order they came in) and one that removes files.
-They are started when they are needed; an idle broker has none.
+Each directory has a few threads for reads and for syncs, one for changes (checkpoints, folders of
+topics, its copy of the topic catalog: one at a time, in the order they came in) and one that
+removes files. They are started when they are needed; an idle broker has none.
 """
 
 import asyncio
@@ -30,16 +30,21 @@ class DirectoryWorkers:
     Args:
         loop: where results go.
         sync_threads: how many sync at once in one directory.
+        read_threads: how many read at once in one directory.
 
     Attributes:
         patience_seconds: how long work that can go on without a directory waits for it; a directory
             whose disk takes longer for one job counts as hanging.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, sync_threads: int = 4) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, sync_threads: int = 4, read_threads: int = 4
+    ) -> None:
         self.patience_seconds = PATIENCE_SECONDS
         self._loop = loop
         self._sync_threads = sync_threads
+        self._read_threads = read_threads
+        self._reads: dict[str, WorkerPool] = {}
         self._sync: dict[str, WorkerPool] = {}
         self._changes: dict[str, WorkerPool] = {}
         self._deletion: dict[str, WorkerPool] = {}
@@ -50,7 +55,12 @@ class DirectoryWorkers:
     @property
     def pools(self) -> list[WorkerPool]:
         """Every pool that was used so far."""
-        return [*self._sync.values(), *self._changes.values(), *self._deletion.values()]
+        pools = (self._reads, self._sync, self._changes, self._deletion)
+        return [pool for by_path in pools for pool in by_path.values()]
+
+    def reads(self, path: str) -> WorkerPool:
+        """Threads that read what is no longer in memory, or what takes long to look through."""
+        return self._pool(self._reads, path, "reads", self._read_threads)
 
     def sync(self, path: str) -> WorkerPool:
         """Threads that sync segments."""

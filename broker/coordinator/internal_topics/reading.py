@@ -131,7 +131,7 @@ async def _read_piece(
         try:
             data = read()
         except DeferredReadError as deferred:
-            data = await DeferredReads(pool).read(deferred, read)
+            data = await DeferredReads(lambda _path: pool).read(deferred, read)
     except StorageError as error:
         if error.takes_dir_offline:
             raise

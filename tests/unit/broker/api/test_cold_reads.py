@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,19 +16,27 @@ from support.broker_parts import BrokerParts, batch_of
 
 
 class SlowDisk:
-    """Takes the place of the disk: data of one topic is cold until ``go``."""
+    """Takes the place of the disk: data below ``hanging`` is cold until ``go``, and takes as long.
+
+    Data below ``cold`` is cold until it is read.
+    """
 
     def __init__(self) -> None:
+        self.hanging = self.cold = "old-0"
         self.go = threading.Event()
         self.began = threading.Event()
         self.slices: list[FileSlice] = []
         self.error: OSError | None = None
 
     def is_resident(self, file_slice: FileSlice) -> bool:
-        return "old-0" not in file_slice.file.path or self.go.is_set()
+        path = file_slice.file.path
+        return not (self.hanging in path or self.cold in path) or self.go.is_set()
 
     def bring_in(self, slices: Iterable[FileSlice]) -> None:
-        self.slices = list(slices)
+        slices = list(slices)
+        if self.hanging not in slices[0].file.path:
+            return
+        self.slices = slices
         self.began.set()
         assert self.go.wait(10)
         assert all(each.fileno() >= 0 for each in self.slices), "released while it is read"
@@ -93,3 +102,28 @@ async def test_unreadable_old_data_is_left_to_the_sender_and_logged(
         response = await cold.future
     assert "event=read-ahead-failed" in caplog.text
     assert response.partitions[0].records.length > 0
+
+
+async def test_a_disk_that_hangs_holds_up_no_reader_of_another_one(
+    tmp_path: Path, disk: SlowDisk
+) -> None:
+    """S8: however many fetches wait for it."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    broker = await BrokerParts.start(tmp_path, {"log.dirs": f"{first},{second}"})
+    await broker.create_topic("t", 2)
+    hanging, healthy = sorted((0, 1), key=lambda each: broker.log("t", each).directory)
+    for number in (hanging, healthy):
+        await broker.produce([("t", number, batch_of(b"value"))])
+    disk.hanging = f"{first}/"
+    waiting = [broker.begin_fetch([("t", hanging, 0)]) for _ in range(9)]
+    assert await asyncio.to_thread(disk.began.wait, 10)
+    disk.cold = f"{second}/"
+    async with asyncio.timeout(10):
+        (part,) = (await broker.fetch([("t", healthy, 0)])).partitions
+    assert broker.values_of(part) == [b"value"]
+    disk.go.set()
+    for each in waiting:
+        assert isinstance(each, Pending)
+        (part,) = (await each.future).partitions
+        assert broker.values_of(part) == [b"value"]
+    await broker.stop()
