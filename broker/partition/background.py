@@ -190,10 +190,13 @@ class BackgroundWork:
         await self._take_segments_away(self._retention.check_disk_guard(now_ms))
         if self._partitions.full_directories:
             await self.make_room()
-        given_up = [log_dir for log_dir in self._logs.log_dirs if log_dir.reserve.is_open]
-        if given_up:
-            jobs = [job for each in given_up for job in self._housekeeping.reserve_jobs(each)]
-            await self._run_jobs(DISK_GUARD_TASK, jobs)
+        jobs: list[LogDirJob] = []
+        for log_dir in self._logs.log_dirs:
+            if log_dir.owes_leader_epoch and log_dir.is_writable_now:
+                jobs.append(LogDirJob(log_dir, log_dir.store_leader_epoch_floor))
+            if log_dir.reserve.is_open:
+                jobs += self._housekeeping.reserve_jobs(log_dir)
+        await self._run_jobs(DISK_GUARD_TASK, jobs)
 
     async def make_room(self) -> None:
         """Remove the files at once that wait for their removal in full directories."""

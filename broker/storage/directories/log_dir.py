@@ -96,6 +96,7 @@ class LogDir:
         self.log_starts = self._writer(file_system, LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._writer(file_system, REPLICATION_OFFSET_CHECKPOINT)
         self.leader_epoch_floor = 0
+        self.owes_leader_epoch = False
         self.starts_when_lost: dict[TopicPartition, int] = {}
         self._file_system = file_system
         self._lock = DirectoryLock(path)
@@ -127,6 +128,9 @@ class LogDir:
                 f"data directory {self.path} is full, and its rest is for deletions: delete "
                 "topics or records, or shorten retention"
             )
+        if self.owes_leader_epoch:
+            # Written in an epoch that the next start may begin again, if the power fails before.
+            return f"data directory {self.path} has no room for its leader epoch: free some space"
         return self.read_only_reason or self.refuses_writes
 
     def note_full(self) -> None:
@@ -282,14 +286,28 @@ class LogDir:
             FileError: the disk refused.
         """
         self.leader_epoch_floor = max(self.leader_epoch_floor, highest_known) + 1
+        self.owes_leader_epoch = True
+        self.store_leader_epoch_floor()
+        if self.owes_leader_epoch:
+            logger.warning(
+                "event=leader-epoch-not-stored directory=%s action=refuse-records", self.path
+            )
+
+    def store_leader_epoch_floor(self) -> None:
+        """Put the leader epoch floor on disk; where there is no room, records are refused.
+
+        Raises:
+            FileError: the disk refused.
+        """
         path, content = self._file(LEADER_EPOCH_FLOOR), b"%d\n" % self.leader_epoch_floor
         try:
             self.reserve.write_to_free_space(
                 lambda: self._file_system.replace_atomically(path, content)
             )
         except DiskFullError as error:
-            # Nothing can be appended either until there is room.
-            logger.warning("event=leader-epoch-not-stored error=%s", error)
+            logger.debug("event=leader-epoch-not-stored error=%s", error)
+        else:
+            self.owes_leader_epoch = False
 
     def read_recovery_points(self) -> Offsets:
         """Recovery points; none if the file is damaged, so that everything counts as not synced."""

@@ -31,11 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 class AppendOrigin(Enum):
-    """The origin of an append: a client, a coordinator of this broker, or replication."""
+    """The origin of an append to a leader: a client, or a coordinator of this broker."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    REPLICATION = "replication"
 
 
 class TransactionMarker(NamedTuple):
@@ -83,7 +82,7 @@ class ProducerState(Owned):
             RecordError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
         entry = self._entries.get(header.producer_id)
-        if entry is None or origin is AppendOrigin.REPLICATION:
+        if entry is None:
             return None
         if origin is AppendOrigin.CLIENT:
             duplicate = entry.find_duplicate(

@@ -13,10 +13,13 @@ from seglog.protocol.records.search import find_timestamp, greatest_timestamp
 SEARCHED_INLINE_BYTES_MAX: Final = 256 * 1024
 """So much of a batch is inflated by the thread that owns the log."""
 
-_ANSWERS_MAX: Final = 1024
+_SEARCHES_MAX: Final = 64
+"""The answers of so many searches are remembered, each whole: one that forgot what it has asked
+would ask again for ever."""
 
 Found: TypeAlias = tuple[int, int] | None
-_Question: TypeAlias = tuple[int, int, int | None, int]
+_Search: TypeAlias = tuple[int | None, int]
+_Batch: TypeAlias = tuple[int, int]
 
 
 class BatchSearch:
@@ -33,7 +36,7 @@ class BatchSearch:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._answers: dict[_Question, Found | int] = {}
+        self._answers: dict[_Search, dict[_Batch, Found | int]] = {}
         self.max_decompressed_bytes = MAX_DECOMPRESSED_BYTES
 
     def find_timestamp(self, batch: RecordBatch, target_ms: int, from_offset: int) -> Found:
@@ -58,15 +61,16 @@ class BatchSearch:
     def _answer(
         self,
         batch: RecordBatch,
-        asked: tuple[int | None, int],
+        asked: _Search,
         search: Callable[..., Found | int],
     ) -> Found | int:
         limit = self.max_decompressed_bytes
         if batch.header.codec is Codec.NONE:
             return search()
-        question = (batch.header.base_offset, batch.header.crc, *asked)
-        if question in self._answers:
-            return self._answers[question]
+        question = (batch.header.base_offset, batch.header.crc)
+        answers = self._answers.get(asked, {})
+        if question in answers:
+            return answers[question]
         if batch.header.size_bytes - HEADER_BYTES <= SEARCHED_INLINE_BYTES_MAX:
             inline = min(limit, SEARCHED_INLINE_BYTES_MAX)
             try:
@@ -78,17 +82,21 @@ class BatchSearch:
             self._path,
             f"the batch at offset {batch.header.base_offset} inflates to more than "
             f"{SEARCHED_INLINE_BYTES_MAX} bytes",
-            partial(self._search_apart, question, partial(search, max_decompressed_bytes=limit)),
+            partial(
+                self._search_apart, asked, question, partial(search, max_decompressed_bytes=limit)
+            ),
         )
 
     def _search_apart(
-        self, question: _Question, search: Callable[[], Found | int]
+        self, asked: _Search, question: _Batch, search: Callable[[], Found | int]
     ) -> Callable[[], None]:
         """Search in another thread; the result stores the answer where the owner finds it."""
-        return partial(self._remember, question, search())
+        return partial(self._remember, asked, question, search())
 
-    def _remember(self, question: _Question, answer: Found | int) -> None:
-        answers = self._answers
+    def _remember(self, asked: _Search, question: _Batch, answer: Found | int) -> None:
+        # The search that has just asked becomes the last one to be forgotten.
+        answers = self._answers.pop(asked, {})
         answers[question] = answer
-        if len(answers) > _ANSWERS_MAX:
-            del answers[next(iter(answers))]
+        self._answers[asked] = answers
+        if len(self._answers) > _SEARCHES_MAX:
+            del self._answers[next(iter(self._answers))]

@@ -187,3 +187,20 @@ async def test_reader_of_a_log_that_is_empty_after_a_kill_has_missed_nothing(
     """No epoch is noted in it; those below the leader's are no news."""
     again = await (await broker.restart(clean=False)).restart(clean=False)
     assert again.partition("t", 0).end_offset_for_epoch(1) == (1, 0)
+
+
+async def test_closed_partition_takes_neither_records_nor_other_changes(
+    broker: BrokerParts,
+) -> None:
+    """A worker closes its log meanwhile; what the close wakes would go on with the next append."""
+    partition = broker.partition("t", 0)
+    log_end = partition.log.offsets.log_end
+    gone = FileError("use", "x", "the partition is gone")
+    partition.close(gone)
+    for change in (
+        lambda: partition.append(batch_of(b"x"), 1, NOW_MS),
+        lambda: partition.roll(NOW_MS),
+    ):
+        with pytest.raises(FileError, match="is gone"):
+            change()
+    assert partition.log.offsets.log_end == log_end

@@ -1,10 +1,12 @@
 """The leader epoch after a start that was not clean (S5, KIP-320)."""
 
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
+from support.faulty_file_system import FaultyFileSystem
 from support.log_builder import append, flush_log
 from support.managed_logs import ManagedLogs
 from support.recording_file_system import Keep, RecordingFileSystem
@@ -106,4 +108,27 @@ def test_damaged_floor_is_found_from_the_logs(
     broker = ManagedLogs(tmp_path)
     assert epoch_of(broker) == 6
     assert "event=file-damaged" in caplog.text
+    broker.stop()
+
+
+def test_records_wait_until_the_epoch_of_a_start_on_a_full_disk_is_stored(tmp_path: Path) -> None:
+    """S5: else the next start would begin the same epoch, and nobody could tell the two apart."""
+    broker = ManagedLogs(tmp_path)
+    broker.create_topic("t")
+    broker.kill()
+    disk = FaultyFileSystem()
+    disk.calls.fail(path_part="seglog-leader-epoch", error=errno.ENOSPC, times=None)
+    broker = ManagedLogs(tmp_path, file_system=disk)
+    (log_dir,) = broker.manager.log_dirs
+    epoch = epoch_of(broker)
+    assert log_dir.refusal is not None
+    assert "leader epoch" in log_dir.refusal
+    log_dir.store_leader_epoch_floor()
+    assert log_dir.refusal is not None
+    disk.calls.heal()
+    log_dir.store_leader_epoch_floor()
+    assert log_dir.refusal is None
+    broker.kill()
+    broker = ManagedLogs(tmp_path)
+    assert epoch_of(broker) == epoch + 1
     broker.stop()

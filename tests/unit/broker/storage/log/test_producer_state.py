@@ -155,10 +155,12 @@ def test_new_epoch_starts_at_zero_and_forgets_the_old_batches(log: Appender) -> 
 
 def test_replicated_batches_are_recorded_unchecked(log: Appender) -> None:
     """IDEM-10."""
-    replication = AppendOrigin.REPLICATION
-    assert log.append(header(5, epoch=5), replication) == 0
-    assert log.append(header(5, epoch=5), replication) == 1
-    assert log.append(header(99, epoch=5), replication) == 2
+    for offset, sequence in enumerate((5, 5, 99)):
+        stored = header(sequence, epoch=5)._replace(base_offset=offset)
+        log.state.record_batch(stored, NOW_MS)
+    entry = log.state.get(7)
+    assert entry is not None
+    assert [batch.first_offset for batch in entry.batches] == [0, 1, 2]
 
 
 def test_coordinator_appends_skip_sequence_checks(log: Appender) -> None:
