@@ -296,6 +296,7 @@ class LogStartup:
             recovery_point=None if is_moved else checkpoints.recovery_point(topic_partition),
             log_start_checkpoint=log_start,
             was_compacted=topic_partition in common.cleaned,
+            closed_logs=log_dir.closed_logs,
             topic_id=topic_id,
             producer_expiration_ms=common.producer_expiration_ms,
         )

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, Self
 from seglog.broker.storage.errors import CorruptFileError, MissingFileError
 from seglog.broker.storage.files.checkpoint import EpochEntry
 from seglog.broker.storage.files.file_system import FileStamp, FileSystem
+from seglog.broker.storage.files.layout import TRANSACTION_INDEX_SUFFIX
 from seglog.broker.storage.log.producer_entry import ProducerEntry, RetainedBatch
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,19 @@ class ClosedLog(NamedTuple):
         """
         return all(stamp.changed_ns < moment_ns for stamp in self.stamps.values())
 
+    def transaction_index_sizes(self) -> dict[int, int]:
+        """The size in bytes of each transaction index, by the base offset of its segment.
+
+        Kafka makes the file with the first aborted transaction, so that nothing else tells whether
+        one is lost.
+        """
+        names = {
+            each.base_offset: f"{each.base_offset:020d}{TRANSACTION_INDEX_SUFFIX}"
+            for each in self.segments
+            if each.has_transaction_index
+        }
+        return {base: self.stamps[name].size for base, name in names.items() if name in self.stamps}
+
     def encode(self) -> bytes:
         """The entry as it is in the file."""
         producers = None if self.producers is None else [*map(_producer_fields, self.producers)]
@@ -127,6 +141,11 @@ class ClosedLogs(NamedTuple):
             return None
         closed = ClosedLog.decode(entry)
         return closed if closed.is_older_than(self.written_ns) else None
+
+    def transaction_index_sizes(self, folder: str) -> dict[int, int]:
+        """See `ClosedLog.transaction_index_sizes`; for logs that are opened in full."""
+        entry = self.entries.get(folder)
+        return {} if entry is None else ClosedLog.decode(entry).transaction_index_sizes()
 
 
 NO_CLOSED_LOGS: Final = ClosedLogs({}, 0)

@@ -5,7 +5,8 @@ with anything, so that many logs can be loaded in as many threads.
 """
 
 import logging
-from collections.abc import Iterable
+import os.path
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,6 +26,7 @@ from seglog.broker.storage.files.layout import (
     parse_segment_file_name,
     segment_path,
 )
+from seglog.broker.storage.log.closed_logs import NO_CLOSED_LOGS, ClosedLogs
 from seglog.broker.storage.log.crash_recovery import note_all_epochs, recover_segments
 from seglog.broker.storage.log.exchange import swap_segments
 from seglog.broker.storage.log.interrupted_exchange import tidy_folder
@@ -57,6 +59,7 @@ class LoadOptions:
     log_start_checkpoint: int
     leader_epoch_floor: int | None
     may_have_gaps: bool
+    transaction_index_sizes: Mapping[int, int]
     topic_id: bytes | None
     producer_expiration_ms: int
 
@@ -73,6 +76,7 @@ def load_log(
     log_start_checkpoint: int = 0,
     leader_epoch_floor: int | None = None,
     was_compacted: bool = False,
+    closed_logs: ClosedLogs = NO_CLOSED_LOGS,
     topic_id: bytes | None = None,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
 ) -> Log:
@@ -88,6 +92,7 @@ def load_log(
         log_start_checkpoint: 0 if unknown.
         leader_epoch_floor: of the directory, see `LogDir`; None if any epoch may be in the batches.
         was_compacted: whether it was ever compacted, under any policy: a gap may be no loss.
+        closed_logs: what the clean stop before has said of the logs of the directory.
         topic_id: of ``partition.metadata``.
         producer_expiration_ms: ``producer.id.expiration.ms``.
 
@@ -103,6 +108,7 @@ def load_log(
         log_start_checkpoint,
         leader_epoch_floor,
         was_compacted or config.compacts,
+        closed_logs.transaction_index_sizes(os.path.basename(directory)),
         topic_id,
         producer_expiration_ms,
     )
@@ -213,7 +219,9 @@ class LogLoader:
             segment = LogSegment.open(
                 self.file_system, self.directory, base_offset, self.config, self.options.now_ms
             )
-            if base_offset not in files[TRANSACTION_INDEX_SUFFIX]:
+            expected_bytes = self.options.transaction_index_sizes.get(base_offset, 0)
+            segment.transaction_index.expect(expected_bytes)
+            if not expected_bytes and base_offset not in files[TRANSACTION_INDEX_SUFFIX]:
                 segment.transaction_index.note_absent()
             self.segments.add(segment)
         self._distrust_torn_tail()
@@ -273,12 +281,11 @@ class LogLoader:
             last_offset = segment.next_offset() - 1
             if last_offset >= base_offset and not segment.fits_offset(last_offset):
                 raise SegmentOverflowError(segment.log.path, base_offset, last_offset, 0)
-        if base_offset in files[TRANSACTION_INDEX_SUFFIX]:
-            try:
-                segment.transaction_index.sanity_check()
-            except CorruptIndexError as error:
-                logger.warning("event=transaction-index-rebuilt error=%s", error)
-                self._rebuild_transaction_index(segment)
+        try:
+            segment.transaction_index.sanity_check()
+        except CorruptIndexError as error:
+            logger.warning("event=transaction-index-rebuilt error=%s", error)
+            self._rebuild_transaction_index(segment)
 
     def _rebuild_transaction_index(self, segment: LogSegment) -> None:
         """Find the aborted transactions of a segment anew, from the producers' state before it.

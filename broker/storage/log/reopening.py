@@ -101,12 +101,14 @@ def _segments_of(
     closed: ClosedLog, file_system: FileSystem, directory: str, config: LogConfig, now_ms: int
 ) -> LogSegments:
     segments = LogSegments()
+    index_sizes = closed.transaction_index_sizes()
     for base_offset, size_bytes, has_transaction_index in closed.segments:
         segment = LogSegment.open(
             file_system, directory, base_offset, config, now_ms, known_size=size_bytes
         )
         if not has_transaction_index:
             segment.transaction_index.note_absent()
+        segment.transaction_index.expect(index_sizes.get(base_offset, 0))
         segment.files.assume_synced()
         segments.add(segment)
     segments.active.assume_end(closed.log_end)

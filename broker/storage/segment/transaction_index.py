@@ -30,6 +30,7 @@ class TransactionIndex:
 
     __slots__ = (
         "_entries",
+        "_expected_bytes",
         "_file",
         "_file_system",
         "base_offset",
@@ -43,6 +44,7 @@ class TransactionIndex:
         self.base_offset = base_offset
         self._file_system = file_system
         self._file: LogFile | None = None
+        self._expected_bytes = 0
         self._entries: list[AbortedTransaction] | None = [] if create else None
         if create and file_system.exists(path):
             file_system.unlink(path)
@@ -54,6 +56,14 @@ class TransactionIndex:
     def note_absent(self) -> None:
         """Takes note that there is no file, which spares a look for it."""
         self._entries = []
+
+    def expect(self, size_bytes: int) -> None:
+        """Takes note of the size that the file has, for when it is read.
+
+        Without this nobody could tell a file that was removed meanwhile from one that was never
+        there, and readers of committed records would get aborted ones.
+        """
+        self._expected_bytes = size_bytes
 
     @property
     def is_empty(self) -> bool:
@@ -129,13 +139,14 @@ class TransactionIndex:
         self.close()
         content = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
         self._file_system.replace_atomically(self.path, content)
-        self._entries = list(entries)
+        self._entries, self._expected_bytes = list(entries), 0
 
     def sanity_check(self) -> None:
         """Reads the whole file; most segments have none.
 
         Raises:
-            CorruptIndexError: a bad length, version, or an entry below the base offset.
+            CorruptIndexError: it is shorter than expected, or has a bad length, version, or an
+                entry below the base offset.
         """
         for entry in self._load():
             if entry.last_offset < self.base_offset:
@@ -172,9 +183,13 @@ class TransactionIndex:
         return self._entries
 
     def _read(self) -> list[AbortedTransaction]:
-        if not self.exists():
-            return []
-        content = self._file_system.read_file(self.path)
+        content = self._file_system.read_file(self.path) if self.exists() else b""
+        if len(content) < self._expected_bytes:
+            raise CorruptIndexError(
+                self.path,
+                f"it has {len(content)} bytes, and had {self._expected_bytes}; a restart builds it"
+                " anew",
+            )
         if len(content) % _ENTRY.size:
             raise CorruptIndexError(
                 self.path, f"its size {len(content)} is no multiple of {_ENTRY.size}"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import TornSegmentError
+from seglog.broker.storage.errors import CorruptIndexError, TornSegmentError
 from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.broker.storage.log.closed_logs import read_closed_logs
 from seglog.broker.storage.log.log import Log
 from support.faulty_file_system import FaultyFileSystem
+from support.ledger import read_committed
 from support.log_builder import NOW_MS, append, append_many, end_transaction, read_all
 from support.managed_logs import ManagedLogs
 
@@ -337,3 +338,54 @@ def test_note_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert closed.encode() == closed_logs.entries["t-0"]
     assert json.loads(closed_logs.entries["t-0"])
     assert closed_logs.find("t-1") is None
+
+
+@pytest.mark.parametrize("kept_bytes", [None, 0, 34])
+def test_aborted_records_stay_hidden_when_their_transaction_index_is_lost(
+    tmp_path: Path, kept_bytes: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """U27: of a sealed segment, gone or cut between two entries while the broker was down."""
+    broker = ManagedLogs(tmp_path)
+    (log,) = broker.create_topic("t", 1)
+    for number in range(2):
+        append(log, [b"aborted"], producer_id=7, sequence=number, transactional=True)
+        end_transaction(log, 7, commit=False)
+        append(log, [b"plain %d" % number])
+    log.roll(NOW_MS)
+    append(log, [b"last"])
+    stop_later(broker, tmp_path)
+    (index,) = tmp_path.glob("t-0/*.txnindex")
+    assert index.stat().st_size == 68
+    if kept_bytes is None:
+        index.unlink()
+    else:
+        os.truncate(index, kept_bytes)
+    broker = ManagedLogs(tmp_path)
+    log = broker.log("t")
+    log.set_high_watermark(log.offsets.log_end)
+    values = [value for _offset, _key, value in read_committed(log)]
+    assert values == [b"plain 0", b"plain 1", b"last"]
+    assert caplog.text.count("event=transaction-index-rebuilt") == 1
+    assert index.stat().st_size == 68
+    broker.stop()
+
+
+def test_transaction_index_that_is_removed_before_it_is_read_shows_no_aborted_records(
+    tmp_path: Path,
+) -> None:
+    """U27: the read is refused until a restart, which builds it anew."""
+    broker = ManagedLogs(tmp_path)
+    (log,) = broker.create_topic("t", 1)
+    append(log, [b"aborted"], producer_id=7, sequence=0, transactional=True)
+    end_transaction(log, 7, commit=False)
+    log.roll(NOW_MS)
+    append(log, [b"last"])
+    stop_later(broker, tmp_path)
+    broker = ManagedLogs(tmp_path)
+    (index,) = tmp_path.glob("t-0/*.txnindex")
+    index.unlink()
+    log = broker.log("t")
+    log.set_high_watermark(log.offsets.log_end)
+    with pytest.raises(CorruptIndexError, match="restart"):
+        read_committed(log)
+    broker.kill()
