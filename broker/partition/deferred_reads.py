@@ -6,8 +6,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from seglog.broker.runtime.directory_workers import DirectoryWorkers
 from seglog.broker.runtime.workers import WorkerPool
+from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.errors import DeferredReadError
-from seglog.broker.storage.log_manager import LogManager
 
 ResultT = TypeVar("ResultT")
 

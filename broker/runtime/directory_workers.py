@@ -59,7 +59,7 @@ class DirectoryWorkers:
         return [pool for by_path in pools for pool in by_path.values()]
 
     def reads(self, path: str) -> WorkerPool:
-        """Threads that read what is no longer in memory, or what takes long to look through."""
+        """Threads that read data outside of the page cache, and that examine whole files."""
         return self._pool(self._reads, path, "reads", self._read_threads)
 
     def sync(self, path: str) -> WorkerPool:

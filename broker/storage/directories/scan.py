@@ -253,7 +253,7 @@ def settle_duplicates(
             where there are two.
 
     Raises:
-        DuplicatePartitionError: both of them hold records, and nobody can say which one counts.
+        DuplicatePartitionError: both hold records, and neither is known to be the right one.
     """
     seen: dict[TopicPartition, LogDirScan] = {}
     doubles: list[Double] = []

@@ -12,7 +12,7 @@ class StartCheckpoints(NamedTuple):
     """The offsets of one data directory, by partition.
 
     Attributes:
-        recovery_points: what is known to be on disk.
+        recovery_points: up to where the records are known to be on disk.
         log_starts: where logs begin, as far as that lies within a segment, or is in doubt.
         high_watermarks: a first guess.
         cleaned: up to where logs were compacted.
@@ -25,7 +25,7 @@ class StartCheckpoints(NamedTuple):
 
     @classmethod
     def read(cls, log_dir: LogDir) -> "StartCheckpoints":
-        """Those of a directory; what is damaged reads as empty.
+        """Those of a directory; a damaged file reads as empty.
 
         Raises:
             FileError: the disk refused.
@@ -38,7 +38,7 @@ class StartCheckpoints(NamedTuple):
         )
 
     def recovery_point(self, topic_partition: TopicPartition) -> int | None:
-        """What is on disk of a log: nothing of a new one; None if the file is lost."""
+        """The synced end of a log: 0 for a new one; None if the file is lost."""
         if not self.recovery_points:
             return None
         return max(0, self.recovery_points.get(topic_partition, 0))
@@ -50,10 +50,10 @@ class StartCheckpoints(NamedTuple):
         *,
         stopped_cleanly: bool,
     ) -> bool:
-        """Whether somebody has put a folder where the last stop, or another directory, had none.
+        """Whether a folder was put here by hand since the last stop, or from another directory.
 
-        Nobody knows what of it is on disk, however this directory was stopped, nor which gaps in it
-        are no losses: all of it has to be verified, and gaps are to be kept.
+        Its records need not be on disk, however this directory was stopped, and gaps between them
+        need not be losses: all of it has to be verified, and gaps are to be kept.
         """
         if not self.recovery_points or topic_partition in self.recovery_points:
             return False

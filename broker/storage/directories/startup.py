@@ -431,13 +431,10 @@ class LogStartup:
     ) -> None:
         """Rename a folder that belongs to no topic; remove it if its topic was being deleted."""
         is_deleted = self._folders.topic_id_of(path) in catalog.state.deleting
-        if not is_deleted:
-            self._set_aside(log_dir, path, topic_partition, "unknown-topic")
-            return
-        renamed = self._set_aside(
-            log_dir, path, topic_partition, "topic-deleted", DirectoryState.DELETED
-        )
-        if renamed is not None:
+        reason = "topic-deleted" if is_deleted else "unknown-topic"
+        state = DirectoryState.DELETED if is_deleted else DirectoryState.STRAY
+        renamed = self._set_aside(log_dir, path, topic_partition, reason, state)
+        if renamed is not None and is_deleted:
             self.leftovers.append((log_dir, renamed))
 
     def _set_aside(

@@ -60,8 +60,8 @@ class TransactionIndex:
     def expect(self, size_bytes: int) -> None:
         """Takes note of the size that the file has, for when it is read.
 
-        Without this nobody could tell a file that was removed meanwhile from one that was never
-        there, and readers of committed records would get aborted ones.
+        Without this a file that was removed meanwhile looks like one that was never there, and
+        readers of committed records get aborted ones.
         """
         self._expected_bytes = size_bytes
 

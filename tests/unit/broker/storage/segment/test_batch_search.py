@@ -1,8 +1,8 @@
 """Searching batches that inflate to much, by another thread, with answers that are remembered."""
 
-from seglog.broker.storage import batch_search
-from seglog.broker.storage.batch_search import BatchSearch
 from seglog.broker.storage.errors import DeferredReadError
+from seglog.broker.storage.segment import batch_search
+from seglog.broker.storage.segment.batch_search import BatchSearch
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.batch import RecordBatch, read_header
 from seglog.protocol.records.builder import build_batch
