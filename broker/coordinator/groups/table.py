@@ -275,7 +275,7 @@ class GroupTable:
         """Drop offsets of topics that were deleted when there was no time to say so.
 
         Undecided offsets stay until they are decided: a tombstone would count for offsets committed
-            to the topic's successor as well.
+        to the topic's successor as well.
         """
         orphans = [
             place
