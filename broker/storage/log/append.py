@@ -119,33 +119,54 @@ def prepare_append(
     if view is None:
         return PreparedAppend(None, _NO_HEADER, origin, NO_TIMESTAMP, None)
     _check_size(view, config, from_client)
-    stamps = config.stamps_on_append
     inspection = _inspected(view, config, now_ms, from_client, inline_bytes_max)
-    header = inspection.header
+    view, worked_bytes = _in_stored_codec(view, inspection, config, from_client, inline_bytes_max)
+    header = _stamped(view, inspection, config, now_ms)
+    marker = transaction_marker(view) if header.is_control else None
+    append_time_ms = now_ms if config.stamps_on_append else NO_TIMESTAMP
+    return PreparedAppend(view, header, origin, append_time_ms, marker, worked_bytes)
+
+
+def _in_stored_codec(
+    view: memoryview,
+    inspection: BatchInspection,
+    config: LogConfig,
+    from_client: bool,
+    inline_bytes_max: int | None,
+) -> tuple[memoryview, int]:
+    """A batch in the codec and with the offsets that are stored; how many bytes were worked on.
+
+    Raises:
+        NeedsWorkerError: much has to be compressed.
+        RecordError: it is too large then.
+    """
     codec = _stored_codec(inspection, config)
-    worked_bytes = 0
-    if codec is not inspection.codec or inspection.needs_rebuild:
-        worked_bytes = len(inspection.area)
-        if (
-            inline_bytes_max is not None
-            and codec is not Codec.NONE
-            and worked_bytes > INLINE_RECOMPRESSED_BYTES_MAX
-        ):
-            raise NeedsWorkerError
-        view = _rebuilt(inspection, codec, config)
-        _check_size(view, config, from_client)
-        header = BatchHeader._make(HEADER.unpack_from(view))
-    elif codec is not Codec.NONE:
-        worked_bytes = len(inspection.area)
-    if stamps:
+    area_bytes = len(inspection.area)
+    if codec is inspection.codec and not inspection.needs_rebuild:
+        return view, 0 if codec is Codec.NONE else area_bytes
+    if (
+        inline_bytes_max is not None
+        and codec is not Codec.NONE
+        and area_bytes > INLINE_RECOMPRESSED_BYTES_MAX
+    ):
+        raise NeedsWorkerError
+    rebuilt = _rebuilt(inspection, codec, config)
+    _check_size(rebuilt, config, from_client)
+    return rebuilt, area_bytes
+
+
+def _stamped(
+    view: memoryview, inspection: BatchInspection, config: LogConfig, now_ms: int
+) -> BatchHeader:
+    """The header of a batch, whose timestamp type and greatest timestamp are right now."""
+    header = BatchHeader._make(HEADER.unpack_from(view))
+    if config.stamps_on_append:
         patch_timestamps(view, TimestampType.LOG_APPEND_TIME, now_ms)
-        header = BatchHeader._make(HEADER.unpack_from(view))
     elif header.max_timestamp != inspection.max_timestamp_ms:
         patch_timestamps(view, header.timestamp_type, inspection.max_timestamp_ms)
-        header = BatchHeader._make(HEADER.unpack_from(view))
-    marker = transaction_marker(view) if header.is_control else None
-    append_time_ms = now_ms if stamps else NO_TIMESTAMP
-    return PreparedAppend(view, header, origin, append_time_ms, marker, worked_bytes)
+    else:
+        return header
+    return BatchHeader._make(HEADER.unpack_from(view))
 
 
 def memory_to_prepare(records: memoryview, config: LogConfig) -> int:
