@@ -73,30 +73,12 @@ def recover_segments(
         return
     start = doubtful[0].base_offset
     # Later snapshots may know of records that did not reach the disk.
-    snapshots.remove_outside(0, start)
+    snapshots.remove_outside(0, max(start, recovery_point))
     replay_producers(producers, snapshots, segments, log_end=start, now_ms=now_ms)
-    verified_bytes = 0
-    may_have_gaps = is_compacted
-    for number, segment in enumerate(doubtful):
-        if number > 0:
-            # The next recovery need not scan the verified segment again (REC-15).
-            producers.end_offset = max(producers.end_offset, segment.base_offset)
-            snapshots.write(producers.end_offset, list(producers))
-        behind = doubtful[number + 1 :]
-        remove_behind = partial(_remove, segments, behind)
-        end_offset = behind[0].base_offset if behind else None
-        recovered = recover_segment(
-            segment, producers, leader_epochs, end_offset, remove_behind, leader_epoch_max
-        )
-        verified_bytes += segment.size_bytes
-        may_have_gaps = may_have_gaps or recovered.has_gap
-        if recovered.cut_bytes:
-            break
-        if behind and not may_have_gaps and _is_hole(segment, behind[0], log_start):
-            _report_hole(segment, behind[0], "keep" if keeps_holes else "end-the-log-there")
-            if not keeps_holes:
-                remove_behind()
-                break
+    recovery = _Recovery(
+        segments, producers, snapshots, leader_epochs, log_start, keeps_holes, leader_epoch_max
+    )
+    verified_bytes = recovery.run(doubtful, may_have_gaps=is_compacted)
     # Most logs of a broker with many partitions have nothing to verify: they are not worth a line.
     logger.log(
         logging.INFO if verified_bytes else logging.DEBUG,
@@ -105,6 +87,54 @@ def recover_segments(
         len(doubtful),
         verified_bytes,
     )
+
+
+class _Recovery(NamedTuple):
+    """The recovery of one log, segment by segment; see `recover_segments`."""
+
+    segments: LogSegments
+    producers: ProducerState
+    snapshots: ProducerSnapshotFiles
+    leader_epochs: LeaderEpochCache
+    log_start: int
+    keeps_holes: bool
+    leader_epoch_max: int
+
+    def run(self, doubtful: Sequence[LogSegment], *, may_have_gaps: bool) -> int:
+        """Verify segments up to the first fault, and end the log there; returns the bytes read."""
+        producers = self.producers
+        verified_bytes = 0
+        for number, segment in enumerate(doubtful):
+            if number > 0:
+                # The next recovery need not scan the verified segment again (REC-15).
+                producers.end_offset = max(producers.end_offset, segment.base_offset)
+                self.snapshots.write(producers.end_offset, list(producers))
+            behind = doubtful[number + 1 :]
+            recovered = recover_segment(
+                segment,
+                producers,
+                self.leader_epochs,
+                behind[0].base_offset if behind else None,
+                partial(_remove, self.segments, behind),
+                self.leader_epoch_max,
+            )
+            verified_bytes += segment.size_bytes
+            may_have_gaps = may_have_gaps or recovered.has_gap
+            if recovered.cut_bytes:
+                break
+            if behind and not may_have_gaps and self._ends_at_a_hole(segment, behind):
+                break
+        return verified_bytes
+
+    def _ends_at_a_hole(self, segment: LogSegment, behind: Sequence[LogSegment]) -> bool:
+        """Whether the end of a segment is lost, and with it what lies behind."""
+        if not _is_hole(segment, behind[0], self.log_start):
+            return False
+        action = "keep" if self.keeps_holes else "end-the-log-there"
+        _report_hole(segment, behind[0], action)
+        if not self.keeps_holes:
+            _remove(self.segments, behind)
+        return not self.keeps_holes
 
 
 def recover_segment(

@@ -46,6 +46,8 @@ from seglog.protocol.types import INT32_MAX, NO_LEADER_EPOCH, TopicPartition
 logger = logging.getLogger(__name__)
 
 PRODUCER_EXPIRATION_MS_DEFAULT: Final = 86_400_000
+_SMALL_INDEX_BYTES: Final = 512
+"""A sector: of what was written to it all is on disk, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,6 @@ class LogLoader:
         offsets = LogOffsets(
             log_start=log_start, log_end=log_end, recovery_point=min(recovery_point, log_end)
         )
-        if not options.clean_shutdown:
-            # Else the first append does it: a log without appends stays as it is on disk.
-            self.segments.active.prepare_for_appends()
         parts = LogParts(self.segments, offsets, leader_epochs, producers, snapshots)
         return Log(
             self.file_system,
@@ -187,7 +186,26 @@ class LogLoader:
             self.config,
             parts,
             topic_id=options.topic_id,
-            was_closed=options.clean_shutdown,
+            was_closed=options.clean_shutdown or self._is_as_it_was_closed(parts),
+        )
+
+    def _is_as_it_was_closed(self, parts: LogParts) -> bool:
+        """Whether recovery has found a log as a clean stop leaves it, so that it has nothing to write.
+
+        Then all records are on disk, by the recovery point, and so are its indexes: a close cuts
+        them to their entries before it syncs them, and the first append gives them their full size.
+        A kill may have come between cut and sync: the check before the first use finds that in an
+        index of one sector, and of larger ones nothing is assumed.
+        """
+        log_end, active = parts.offsets.log_end, parts.segments.active
+        indexes = (active.offset_index, active.time_index)
+        return (
+            self.options.is_recovery_point_known
+            and self.options.recovery_point == log_end
+            and all(segment.files.is_untouched for segment in parts.segments)
+            and all(index.size_bytes <= _SMALL_INDEX_BYTES for index in indexes)
+            and not parts.snapshots.unsynced_paths(log_end)
+            and (log_end in parts.snapshots.offsets or not len(parts.producers))
         )
 
     def split(self, base_offset: int) -> None:

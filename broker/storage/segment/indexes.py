@@ -147,6 +147,8 @@ class SegmentIndexes:
             logger.warning(
                 "event=index-left-unfinished path=%s reason=%r", error.path, error.reason
             )
+            self._offset_index.end_rebuild()
+            self._time_index.end_rebuild()
             return
         self._files.trim()
 
@@ -244,9 +246,9 @@ class SegmentIndexes:
         check_indexes(self._log, self._offset_index, self._time_index, self.interval_bytes)
 
     def clear(self) -> None:
-        """Drops all entries, in any state of the files."""
-        self._offset_index.clear()
-        self._time_index.clear()
+        """Drops all entries, whatever state the files are in; ``seal`` follows their rebuilding."""
+        self._offset_index.begin_rebuild()
+        self._time_index.begin_rebuild()
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self._base_offset
         self._indexed_position = 0

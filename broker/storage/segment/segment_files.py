@@ -5,7 +5,7 @@ next start, so the data file is always the first to be renamed or removed.
 """
 
 import contextlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from seglog.broker.storage.errors import DiskFullError, MissingFileError, StorageError
 from seglog.broker.storage.files.file_pool import Handle
@@ -23,6 +23,8 @@ from seglog.broker.storage.files.layout import (
 from seglog.broker.storage.segment.offset_index import OffsetIndex
 from seglog.broker.storage.segment.time_index import TimeIndex
 from seglog.broker.storage.segment.transaction_index import TransactionIndex
+
+_NOTHING_WRITTEN: Final = FilePosition(0, 0)
 
 
 class SegmentFiles:
@@ -212,6 +214,16 @@ class SegmentFiles:
             file.hand_over()
         if self.transaction_index.opened_file is not None:
             self.transaction_index.opened_file.hand_over()
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether this object, which has not made the files, has written to none of them."""
+        return (
+            not self.log.cuts
+            and self.transaction_index.opened_file is None
+            and self.offset_index.file.positions.written == _NOTHING_WRITTEN
+            and self.time_index.file.positions.written == _NOTHING_WRITTEN
+        )
 
     def assume_synced(self) -> None:
         """Note that all files are on disk as they are: the last stop was a clean one."""

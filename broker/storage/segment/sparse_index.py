@@ -10,12 +10,20 @@ A search reads windows of rows where the wanted one should be if entries are eve
 they nearly are: one or two reads, for an index of any size.
 """
 
+import logging
 from struct import Struct
 from typing import ClassVar, Final, Self
 
-from seglog.broker.storage.errors import CorruptIndexError, IndexFullError, IndexOverflowError
+from seglog.broker.storage.errors import (
+    CorruptIndexError,
+    FileError,
+    IndexFullError,
+    IndexOverflowError,
+)
 from seglog.broker.storage.files.file_system import FileSystem, IndexFile
 from seglog.protocol.types import INT32_MAX
+
+logger = logging.getLogger(__name__)
 
 _WINDOW_ROWS: Final = 256
 _GUESSES_MAX: Final = 4
@@ -40,6 +48,8 @@ class SparseIndex:
         "_first",
         "_is_loaded",
         "_last",
+        "_old_rows",
+        "_old_start",
         "base_offset",
         "max_entries",
     )
@@ -69,6 +79,9 @@ class SparseIndex:
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
         self._is_loaded = create
+        # Of the file that an index is built anew in, while it agrees with what is built.
+        self._old_rows: bytes | None = None
+        self._old_start = 0
         if create and self.RESERVED_ENTRIES:
             self._file.write(0, b"")  # the block of the first slot
 
@@ -156,10 +169,33 @@ class SparseIndex:
 
     def clear(self) -> None:
         """Drops all entries and takes the full size again; the file may be missing or damaged."""
+        self._forget_entries()
+        self._file.reset(self.max_entries * self.ENTRY.size)
+
+    def begin_rebuild(self) -> None:
+        """Drops all entries, but leaves the file alone for as long as the new ones are in it.
+
+        So a recovery that finds the index as it should be writes nothing. ``trim`` or
+        ``end_rebuild`` follows. The file may be missing or damaged.
+        """
+        self._forget_entries()
+        if self._file.exists():
+            self._old_rows, self._old_start = b"", 0
+        else:
+            self._file.reset(self.max_entries * self.ENTRY.size)
+
+    def end_rebuild(self) -> None:
+        """Drops what else is in the file, and gives it its full size."""
+        if self._old_rows is not None:
+            self._old_rows = None
+            self._file.resize(self._entries * self.ENTRY.size)
+            self._file.resize(self.max_entries * self.ENTRY.size)
+
+    def _forget_entries(self) -> None:
         self._is_loaded = True
         self._entries = 0
         self._first = self._last = None
-        self._file.reset(self.max_entries * self.ENTRY.size)
+        self._old_rows = None
 
     def grow_to_max(self, max_bytes: int | None = None) -> None:
         """Makes room for appends: the file of an active segment has its full size (IDX-9).
@@ -174,6 +210,7 @@ class SparseIndex:
 
     def trim(self) -> None:
         """Cuts the file to its entries, as it is kept once the segment is sealed."""
+        self._old_rows = None
         size = self.size_bytes
         if self._file.size != size:
             self._file.resize(size)
@@ -252,11 +289,33 @@ class SparseIndex:
 
     def _put(self, row: bytes, entry: tuple[int, int]) -> None:
         position = self._entries * self.ENTRY.size
+        if self._old_rows is not None:
+            if self._is_in_file(row, position):
+                self._entries += 1
+                self._last = entry
+                return
+            self.end_rebuild()
         if position + len(row) > self._file.size:
             self.grow_to_max()  # the closing entry of a segment that was trimmed without one
         self._file.write(position, row)
         self._entries += 1
         self._last = entry
+
+    def _is_in_file(self, row: bytes, position: int) -> bool:
+        """Whether the file that is built anew holds a row already."""
+        assert self._old_rows is not None
+        start, size = position - self._old_start, len(row)
+        if start + size > len(self._old_rows):
+            try:
+                length = min(_WINDOW_ROWS * size, self._file.size - position)
+                if length < size:
+                    return False
+                self._old_rows, self._old_start = self._file.read(position, length), position
+            except (CorruptIndexError, FileError) as error:
+                logger.debug("event=index-not-compared path=%s error=%s", self.path, error)
+                return False
+            start = 0
+        return self._old_rows[start : start + size] == row
 
     def _check_room(self, *, use_reserve: bool = False) -> None:
         limit = self.max_entries if use_reserve else self.max_entries - self.RESERVED_ENTRIES

@@ -233,6 +233,8 @@ def test_preallocated_zeros_are_kept(file_system: OsFileSystem, tmp_path: Path) 
 def test_full_disk_stops_the_start(sealed: Path) -> None:
     """The indexes may get no block: the data is served, and the next start builds them."""
     before = file_contents(sealed)
+    for name in (INDEX, TIME_INDEX):
+        (sealed / name).write_bytes(b"")
     file_system = FaultyFileSystem()
     file_system.calls.free_bytes = 0
     segment = reopened(file_system, sealed)
