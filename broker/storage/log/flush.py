@@ -116,6 +116,7 @@ class LogFlusher:
             generation=self._generation,
             last_append_ms=self._last_append_ms,
             snapshot_paths=self._snapshots.unsynced_paths(up_to),
+            snapshot_writes=self._snapshots.begin_writes(up_to),
             epochs=epochs.begin_write() if epochs.has_unwritten_changes else None,
         )
         self._begun.append(ticket)
@@ -126,6 +127,8 @@ class LogFlusher:
         self._begun = [each for each in self._begun if each is not ticket]
         if self._failure is None:
             self._failure = ticket.sync_failure
+        for write, is_written in ticket.snapshots_done():
+            self._snapshots.end_write(write, is_written=is_written)
         if not ticket.is_done or ticket.generation != self._generation:
             return False
         for segment in ticket.sealed:

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError, StorageError
 from seglog.broker.storage.files.file_system import FileSystem
 from seglog.broker.storage.log.leader_epochs import EpochWrite
+from seglog.broker.storage.log.producer_snapshot_files import SnapshotWrite
 from seglog.broker.storage.segment.segment import LogSegment
 from seglog.broker.storage.segment.segment_files import SegmentSync
 
@@ -33,6 +34,7 @@ class FlushTicket:
         generation: of the log's content; a truncation in the meantime makes the ticket worthless.
         last_append_ms: when the newest record it covers was appended.
         snapshot_paths: producer snapshots that are synced.
+        snapshot_writes: those that are written.
         epochs: leader epochs that are written.
     """
 
@@ -41,6 +43,7 @@ class FlushTicket:
         "_failure",
         "_file_system",
         "_lock",
+        "_snapshots_done",
         "_state",
         "_syncs",
         "continues_to",
@@ -49,6 +52,7 @@ class FlushTicket:
         "last_append_ms",
         "sealed",
         "snapshot_paths",
+        "snapshot_writes",
         "up_to",
     )
 
@@ -63,6 +67,7 @@ class FlushTicket:
         generation: int,
         last_append_ms: int,
         snapshot_paths: Sequence[str],
+        snapshot_writes: Sequence[SnapshotWrite],
         epochs: EpochWrite | None,
     ) -> None:
         """Hold the files of segments, each with or without its indexes.
@@ -76,6 +81,8 @@ class FlushTicket:
         self.last_append_ms = last_append_ms
         self.sealed = tuple(segment for segment, with_indexes in segments if with_indexes)
         self.snapshot_paths = tuple(snapshot_paths)
+        self.snapshot_writes = tuple(snapshot_writes)
+        self._snapshots_done: list[tuple[SnapshotWrite, bool]] = []
         self.epochs = epochs
         self._lock = threading.Lock()
         self._state = _State.WAITING
@@ -107,6 +114,11 @@ class FlushTicket:
         """The error after which the data on disk is unknown; None if there is none."""
         with self._lock:
             return self._failure
+
+    def snapshots_done(self) -> list[tuple[SnapshotWrite, bool]]:
+        """The snapshots that it has written, or has found no room for (False)."""
+        with self._lock:
+            return list(self._snapshots_done)
 
     def give_up(self) -> bool:
         """Take back a ticket that was not begun; False, and nothing happens, if it was."""
@@ -152,8 +164,13 @@ class FlushTicket:
         try:
             for path in self.snapshot_paths:
                 self._sync_snapshot(path)
+            for write in self.snapshot_writes:
+                is_written = write.run(sync=True)
+                with self._lock:
+                    self._snapshots_done.append((write, is_written))
             is_synced = self.epochs is not None and self.epochs.write()
-            if not is_synced and (new_names or self.snapshot_paths):
+            has_names = new_names or self.snapshot_paths or self.snapshot_writes
+            if not is_synced and has_names:
                 self._file_system.sync_directory(self._directory)
         except DiskFullError as error:
             # Recovery finds the epochs in the batches, as long as it scans them.

@@ -335,6 +335,7 @@ class Log:
                     return []
         following = self.segments.higher(doomed[-1].base_offset)
         assert following is not None, doomed
+        self._snapshots.check_written(following.base_offset)
         self._raise_log_start(following.base_offset)
         return list(doomed)
 
@@ -476,7 +477,7 @@ class Log:
             if self.is_as_it_was_closed:
                 return
             self.closed_as = None
-            self._writer.write_snapshot()
+            self._writer.keep_snapshot()
             self.segments.active.on_become_inactive()
             self._flusher.flush_for_close(self.directory)
         finally:

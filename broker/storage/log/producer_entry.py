@@ -1,6 +1,6 @@
 """The state of one producer in a log: epoch, last batches, open transaction."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from seglog.protocol.types import (
@@ -53,7 +53,8 @@ class ProducerEntry:
     ``last_timestamp_ms`` is the record time of its last batch or marker, as the snapshot file has
     it; ``seen_ms`` is the broker's clock at that moment, which decides when the entry expires.
     ``batches`` are the last ones, the newest at the end; a list, as there may be a hundred thousand
-    producers that have sent one, and a deque has room for sixty.
+    producers that have sent one, and a deque has room for sixty. ``view`` is the number of the last
+    view of all producers (`ProducerState.freeze`) that it is no part of.
     """
 
     producer_id: int
@@ -63,6 +64,7 @@ class ProducerEntry:
     seen_ms: int = NO_TIMESTAMP
     open_transaction_offset: int | None = None
     batches: list[RetainedBatch] = field(default_factory=list)
+    view: int = field(default=0, compare=False, repr=False)
 
     @property
     def last_sequence(self) -> int:
@@ -73,6 +75,10 @@ class ProducerEntry:
     def last_data_offset(self) -> int:
         """Offset of the last data record, -1 if no data batch is retained."""
         return self.batches[-1].last_offset if self.batches else -1
+
+    def copy_for(self, view: int) -> "ProducerEntry":
+        """One that may be changed while this one stays as it is."""
+        return replace(self, batches=[*self.batches], view=view)
 
     def remember(self, batch: RetainedBatch) -> None:
         """Add a batch; the oldest goes if they are too many."""

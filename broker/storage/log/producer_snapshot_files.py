@@ -2,15 +2,19 @@
 
 Owned by the log; called from the thread that owns the log. Snapshots are written without fsync:
 the flush that follows a roll syncs them (`unsynced_paths`), and one that a power cut has torn fails
-its checksum and is replaced by a scan.
+its checksum and is replaced by a scan. One of very many producers is only planned, and written by
+that flush in its thread (`begin_writes`). Until then a recovery scans from the one before, and no
+segment below it is deleted (`check_written`).
 """
 
 import logging
-from bisect import bisect_left
-from collections.abc import Collection, Iterable
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final
 
-from seglog.broker.storage.errors import DiskFullError, MissingFileError
+from seglog.broker.storage.errors import DeferredReadError, DiskFullError, MissingFileError
 from seglog.broker.storage.files.file_system import FileSystem
 from seglog.broker.storage.files.layout import SNAPSHOT_SUFFIX, segment_path
 from seglog.broker.storage.log.producer_entry import RETAINED_BATCHES, ProducerEntry
@@ -26,6 +30,71 @@ from seglog.protocol.types import INT64_MAX
 logger = logging.getLogger(__name__)
 
 WINDOW_SUFFIX: Final = ".window"
+
+
+class SnapshotWrite:
+    """A snapshot that is to be written: the owner plans it and takes it back, any thread runs it.
+
+    Args:
+        file_system: where to.
+        directory: of the log.
+        offset: everything below is in it.
+        entries: the producers, which nobody changes any more.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        offset: int,
+        entries: Collection[ProducerEntry],
+    ) -> None:
+        self.offset = offset
+        self._file_system = file_system
+        self._entries = entries
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._is_written: bool | None = None
+
+    def run(self, *, sync: bool) -> bool:
+        """Write snapshot and window, once; whether they are there. A full disk is passed over.
+
+        Raises:
+            FileError: the disk failed.
+        """
+        with self._lock:
+            if self._is_written is None:
+                self._is_written = self._run(sync=sync)
+            return self._is_written
+
+    def _run(self, *, sync: bool) -> bool:
+        try:
+            # A window only where there is something to say.
+            if self._entries:
+                window = encode_window(self._entries)
+                self._write(WINDOW_SUFFIX, window, sync=sync)
+            self._write(SNAPSHOT_SUFFIX, encode_snapshot(self._entries), sync=sync)
+        except DiskFullError as error:
+            logger.warning("event=no-producer-snapshot error=%s", error)
+            self.discard()
+            return False
+        return True
+
+    def _write(self, suffix: str, content: bytes, *, sync: bool) -> None:
+        path = segment_path(self._directory, self.offset, suffix)
+        self._file_system.write_file(path, content, sync=sync)
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        for suffix in (SNAPSHOT_SUFFIX, WINDOW_SUFFIX):
+            path = segment_path(self._directory, self.offset, suffix)
+            self._file_system.unlink(path, missing_ok=True)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that it writes."""
+        suffixes = (SNAPSHOT_SUFFIX, WINDOW_SUFFIX) if self._entries else (SNAPSHOT_SUFFIX,)
+        return [segment_path(self._directory, self.offset, suffix) for suffix in suffixes]
 
 
 class ProducerSnapshotFiles:
@@ -49,6 +118,7 @@ class ProducerSnapshotFiles:
         self._file_system = file_system
         self._directory = directory
         self._unsynced: dict[int, list[str]] = {}
+        self._planned: dict[int, SnapshotWrite] = {}
         if offsets is not None:
             self._offsets, self._orphan_windows = list(offsets), set[int]()
             return
@@ -80,25 +150,70 @@ class ProducerSnapshotFiles:
         Raises:
             FileError: the disk failed.
         """
-        position = bisect_left(self._offsets, offset)
-        if position < len(self._offsets) and self._offsets[position] == offset:
+        if self.is_there(offset):
             return True
-        try:
-            # A window only where there is something to say.
-            if entries:
-                window = encode_window(entries)
-                self._file_system.write_file(self.window_path(offset), window, sync=False)
-            snapshot = encode_snapshot(entries)
-            self._file_system.write_file(self.snapshot_path(offset), snapshot, sync=False)
-        except DiskFullError as error:
-            logger.warning("event=no-producer-snapshot error=%s", error)
-            self.remove(offset)
+        write = SnapshotWrite(self._file_system, self._directory, offset, entries)
+        if not write.run(sync=False):
             return False
-        self._offsets.insert(position, offset)
-        self._unsynced[offset] = [self.snapshot_path(offset)]
-        if entries:
-            self._unsynced[offset].append(self.window_path(offset))
+        self._planned.pop(offset, None)
+        insort(self._offsets, offset)
+        self._unsynced[offset] = write.paths
         return True
+
+    def is_there(self, offset: int) -> bool:
+        """Whether the snapshot of an offset was written."""
+        position = bisect_left(self._offsets, offset)
+        return position < len(self._offsets) and self._offsets[position] == offset
+
+    # ---- written by a flush
+
+    def plan(self, offset: int, entries: Collection[ProducerEntry]) -> None:
+        """Have the next flush write the snapshot of everything below ``offset`` (SNAP-1).
+
+        Args:
+            offset: of the snapshot.
+            entries: which nobody changes any more.
+        """
+        if not self.is_there(offset) and offset not in self._planned:
+            self._planned[offset] = SnapshotWrite(
+                self._file_system, self._directory, offset, entries
+            )
+
+    def check_written(self, offset: int) -> None:
+        """Make sure that a snapshot is there, if one was planned, before what is below is deleted.
+
+        A kill would forget the producers of the deleted records (IDEM-14).
+
+        Raises:
+            DeferredReadError: another thread has to write it first.
+        """
+        write = self._planned.get(offset)
+        if write is not None:
+            raise DeferredReadError(
+                self.snapshot_path(offset),
+                "the producers of what is to be deleted are not written yet",
+                partial(self._write_apart, write),
+            )
+
+    def _write_apart(self, write: SnapshotWrite) -> Callable[[], None]:
+        is_written = write.run(sync=True)
+        return partial(self.end_write, write, is_written=is_written)
+
+    def begin_writes(self, up_to_offset: int) -> list[SnapshotWrite]:
+        """The snapshots named up to the offset that are planned; ``end_write`` follows for each."""
+        return [self._planned[each] for each in sorted(self._planned) if each <= up_to_offset]
+
+    def end_write(self, write: SnapshotWrite, *, is_written: bool) -> None:
+        """Take note of a snapshot that another thread has written, or has found no room for.
+
+        One whose segment is gone, or whose offset was cut from the log meanwhile, is removed.
+        """
+        if self._planned.get(write.offset) is write:
+            del self._planned[write.offset]
+            if is_written:
+                insort(self._offsets, write.offset)
+        elif is_written and not self.is_there(write.offset):
+            write.discard()
 
     def unsynced_paths(self, up_to_offset: int) -> list[str]:
         """Files of snapshots named up to the offset that no flush has synced yet."""
@@ -156,6 +271,8 @@ class ProducerSnapshotFiles:
 
     def remove(self, offset: int) -> None:
         """Delete one snapshot with its window; not an error if the files are gone."""
+        if self._planned.pop(offset, None) is not None and not self.is_there(offset):
+            return
         if offset in self._offsets:
             self._offsets.remove(offset)
         self._unsynced.pop(offset, None)
@@ -164,13 +281,14 @@ class ProducerSnapshotFiles:
 
     def remove_outside(self, lowest: int, highest: int) -> None:
         """Delete snapshots of offsets outside of ``[lowest, highest]``."""
-        for offset in self.offsets:
+        for offset in (*self._planned, *self._offsets):
             if not lowest <= offset <= highest:
                 self.remove(offset)
 
     def moved(self, directory: str) -> None:
         """Take note that the log's folder was renamed."""
         self._directory = directory
+        self._planned.clear()  # it is going to be removed
 
     def remove_stray(self, segment_bases: Collection[int]) -> None:
         """Delete snapshots that belong to no segment, and windows that belong to no snapshot.

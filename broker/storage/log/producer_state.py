@@ -62,6 +62,7 @@ class ProducerState(Owned):
         self.transactions = OpenTransactions()
         self.end_offset = 0
         self._entries: dict[int, ProducerEntry] = {}
+        self._views = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -72,6 +73,15 @@ class ProducerState(Owned):
     def get(self, producer_id: int) -> ProducerEntry | None:
         """The state of one producer, None if unknown."""
         return self._entries.get(producer_id)
+
+    @owner_only
+    def freeze(self) -> tuple[ProducerEntry, ...]:
+        """All producers as they are now, for another thread; who goes on gets an entry of its own.
+
+        Costs no copies here: an entry is copied when it changes for the first time after this.
+        """
+        self._views += 1
+        return tuple(self._entries.values())
 
     # Before the write
 
@@ -190,8 +200,11 @@ class ProducerState(Owned):
     def _entry_to_update(self, header: BatchHeader) -> ProducerEntry:
         entry = self._entries.get(header.producer_id)
         if entry is None:
-            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
-        elif header.producer_epoch < entry.epoch:
+            entry = ProducerEntry(header.producer_id, view=self._views)
+            self._entries[header.producer_id] = entry
+        elif entry.view != self._views:
+            entry = self._entries[header.producer_id] = entry.copy_for(self._views)
+        if header.producer_epoch < entry.epoch:
             logger.warning(
                 "event=stale-producer-epoch log=%s epoch=%d producer_id=%d known_epoch=%d",
                 self._log_name,

@@ -6,6 +6,7 @@ the bytes.
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from seglog.broker.storage.errors import DiskFullError, StorageError
 from seglog.broker.storage.files.file_system import FileSystem
@@ -35,6 +36,9 @@ from seglog.protocol.records.batch import BatchHeader, assign_offsets
 from seglog.protocol.types import INT32_MAX, NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
+
+_PRODUCERS_AT_ONCE_MAX: Final = 500
+"""So many are written where the log is rolled, which takes some 2 ms."""
 
 
 class LogWriter:
@@ -274,7 +278,7 @@ class LogWriter:
         self._segments.add(created)
         self._offsets.advance_log_end(base_offset)
         self._producers.end_offset = base_offset
-        self.write_snapshot()
+        self.keep_snapshot()
         self._flusher.segment_sealed(sealed)
         self.choose_jitter()
         logger.info(
@@ -293,6 +297,10 @@ class LogWriter:
             self.config, self._log_name, self._segments.active.base_offset
         )
 
-    def write_snapshot(self) -> None:
-        """Put the producers' state on disk as it is now, without sync."""
-        self._parts.snapshots.write(self._producers.end_offset, list(self._producers))
+    def keep_snapshot(self) -> None:
+        """Put the producers' state on disk as it is now, without sync; many by the next flush."""
+        producers, snapshots = self._producers, self._parts.snapshots
+        if len(producers) > _PRODUCERS_AT_ONCE_MAX:
+            snapshots.plan(producers.end_offset, producers.freeze())
+        else:
+            snapshots.write(producers.end_offset, list(producers))
