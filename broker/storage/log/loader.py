@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 PRODUCER_EXPIRATION_MS_DEFAULT: Final = 86_400_000
 _SMALL_INDEX_BYTES: Final = 512
-"""A sector: of what was written to it all is on disk, or nothing."""
+"""A sector: a write to it is on disk as a whole, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class LogLoader:
         )
 
     def _is_as_it_was_closed(self, parts: LogParts) -> bool:
-        """Whether recovery has found a log as a clean stop leaves it, so that it has nothing to write.
+        """Whether recovery has found a log as a clean stop leaves it, with nothing to write.
 
         Then all records are on disk, by the recovery point, and so are its indexes: a close cuts
         them to their entries before it syncs them, and the first append gives them their full size.

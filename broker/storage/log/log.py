@@ -53,8 +53,7 @@ class Log:
         leader_epochs: which leader wrote what.
         producer_state: idempotence and open transactions.
         leader_epoch_floor: the least epoch in which this broker leads it; see `LogDir`.
-        closed_as: the entry of `closed_logs` that it was opened from, as long as its files are as
-            that says.
+        closed_as: the entry of `closed_logs` that it was opened from, while that holds.
         removed_names: of segments that retention has taken away.
     """
 

@@ -39,7 +39,7 @@ class SnapshotWrite:
         file_system: where to.
         directory: of the log.
         offset: everything below is in it.
-        entries: the producers, which nobody changes any more.
+        entries: the producers; none of them changes any more.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SnapshotWrite:
         self._file_system.write_file(path, content, sync=sync)
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the files."""
         for suffix in (SNAPSHOT_SUFFIX, WINDOW_SUFFIX):
             path = segment_path(self._directory, self.offset, suffix)
             self._file_system.unlink(path, missing_ok=True)
@@ -172,7 +172,7 @@ class ProducerSnapshotFiles:
 
         Args:
             offset: of the snapshot.
-            entries: which nobody changes any more.
+            entries: the producers; none of them changes any more.
         """
         if not self.is_there(offset) and offset not in self._planned:
             self._planned[offset] = SnapshotWrite(
@@ -180,7 +180,7 @@ class ProducerSnapshotFiles:
             )
 
     def check_written(self, offset: int) -> None:
-        """Make sure that a snapshot is there, if one was planned, before what is below is deleted.
+        """Make sure that a planned snapshot is there before the records below it are deleted.
 
         A kill would forget the producers of the deleted records (IDEM-14).
 
@@ -191,7 +191,7 @@ class ProducerSnapshotFiles:
         if write is not None:
             raise DeferredReadError(
                 self.snapshot_path(offset),
-                "the producers of what is to be deleted are not written yet",
+                "the producers of records that are to be deleted are not written yet",
                 partial(self._write_apart, write),
             )
 

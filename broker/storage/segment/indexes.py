@@ -246,7 +246,7 @@ class SegmentIndexes:
         check_indexes(self._log, self._offset_index, self._time_index, self.interval_bytes)
 
     def clear(self) -> None:
-        """Drops all entries, whatever state the files are in; ``seal`` follows their rebuilding."""
+        """Drops all entries, in any state of the files; ``seal`` follows their rebuilding."""
         self._offset_index.begin_rebuild()
         self._time_index.begin_rebuild()
         self.max_timestamp_ms = NO_TIMESTAMP

@@ -79,7 +79,7 @@ class SparseIndex:
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
         self._is_loaded = create
-        # Of the file that an index is built anew in, while it agrees with what is built.
+        # While the index is built anew, and its file has held all new entries so far: rows of it.
         self._old_rows: bytes | None = None
         self._old_start = 0
         if create and self.RESERVED_ENTRIES:
