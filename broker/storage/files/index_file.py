@@ -14,6 +14,7 @@ from seglog.broker.storage.errors import (
     ClosedFileError,
     CorruptIndexError,
     DiskFullError,
+    MissingFileError,
     error_from_os,
 )
 from seglog.broker.storage.files.file_pool import Handle, HandlePool, Pooled
@@ -67,6 +68,13 @@ class IndexFile(Owned):
             except OSError as error:
                 raise error_from_os("look at", self.path, error) from error
         return self._size
+
+    def has_size(self) -> bool:
+        """Whether the file is there, as far as this object knows; it looks once."""
+        try:
+            return self.size >= 0
+        except MissingFileError:
+            return False
 
     def exists(self) -> bool:
         """Whether the file is there."""

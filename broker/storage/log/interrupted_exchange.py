@@ -41,8 +41,10 @@ def tidy_folder(
         FileError: the folder cannot be read or changed.
     """
     names = file_system.list_directory(directory)
-    files = [parsed for name in names if (parsed := parse_segment_file_name(name)) is not None]
-    if any(file.state in _STATES_IN_SWAP for file in files):
+    # Most folders have no such name, and a start takes no name apart twice.
+    swaps = [name for name in names if name.endswith(_STATES_IN_SWAP)]
+    if any(parse_segment_file_name(name) is not None for name in swaps):
+        files = [parsed for name in names if (parsed := parse_segment_file_name(name)) is not None]
         _InterruptedSwap(file_system, directory, config, now_ms).resolve(files)
         names = file_system.list_directory(directory)
     left = [name for name in names if not name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX))]

@@ -179,7 +179,7 @@ class SparseIndex:
         ``end_rebuild`` follows. The file may be missing or damaged.
         """
         self._forget_entries()
-        if self._file.exists():
+        if self._file.has_size():
             self._old_rows, self._old_start = b"", 0
         else:
             self._file.reset(self.max_entries * self.ENTRY.size)

@@ -126,8 +126,9 @@ class TransactionIndex:
 
     def clear(self) -> None:
         """Drops all entries, with any contents of the file."""
+        is_known_absent = self._entries == [] and self._file is None
         self._entries = []
-        if self.exists():
+        if not is_known_absent and self.exists():
             self._open(create=False).truncate(0)
 
     def replace(self, entries: Sequence[AbortedTransaction]) -> None:
