@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from seglog.broker.storage.errors import DeferredReadError
+from seglog.broker.storage.log import producer_snapshot_files
 from seglog.broker.storage.log.flush_ticket import FlushTicket
-from seglog.broker.storage.log.log import Log, producer_snapshot_files
+from seglog.broker.storage.log.log import Log
 from seglog.broker.storage.log.producer_entry import ProducerEntry
 from seglog.broker.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
 from support.faulty_file_system import FaultyFileSystem
