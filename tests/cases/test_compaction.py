@@ -26,9 +26,9 @@ from support.real_broker import (
     base_offsets,
     describe,
     free_port,
-    log_lines,
     metric,
     scrape,
+    wait_for_line,
 )
 from support.stopped_logs import stored_batches
 from support.wires import WIRES, Wire, open_wire, read_batches, read_records
@@ -522,4 +522,4 @@ def test_a_log_that_cannot_be_cleaned_is_shown_with_its_reason(tmp_path: Path) -
             assert metric(text, "kafka_log_logcleanermanager_uncleanable_bytes") > 0
             assert metric(text, "seglog_log_uncleanable", topic="rotten") == 1
             assert send(wire, "rotten", (b"key", b"value")) == 10
-        assert len(log_lines(broker, "log-uncleanable")) == 1
+        assert len(wait_for_line(broker, "log-uncleanable")) == 1

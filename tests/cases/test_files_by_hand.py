@@ -17,7 +17,7 @@ from seglog.protocol.errors import ErrorCode
 from seglog.protocol.records import build_batch
 from support.eventually import eventually
 from support.memory_folder import memory_folder
-from support.real_broker import SHORT_PERIODS, describe, log_lines
+from support.real_broker import SHORT_PERIODS, describe, log_lines, wait_for_line
 from support.stopped_logs import segment_file
 from support.wires import Wire, open_wire, read_records
 
@@ -67,7 +67,7 @@ def test_retention_goes_on_past_a_removed_segment(broker: RunningBroker) -> None
             eventually(lambda topic=topic: wire.find(topic, EARLIEST).offset == 20)
         assert send(wire, BAD) == ErrorCode.NONE
         assert describe(admin, GOOD).error == ErrorCode.NONE
-        assert log_lines(broker, "event=segment-file-gone")
+        wait_for_line(broker, "event=segment-file-gone")
         assert not log_lines(broker, "task-failed")
     broker.stop()
     broker.start()
@@ -87,7 +87,7 @@ def test_retention_passes_a_segment_that_is_already_gone(
         admin.alter_configs("topic", BAD, {"retention.ms": 1})
         eventually(lambda: wire.find(BAD, EARLIEST).offset == 20)
         assert send(wire, BAD) == ErrorCode.NONE
-        assert log_lines(broker, "event=segment-file-gone")
+        wait_for_line(broker, "event=segment-file-gone")
 
 
 def test_compaction_goes_on_past_a_log_with_a_removed_segment(broker: RunningBroker) -> None:
@@ -104,7 +104,7 @@ def test_compaction_goes_on_past_a_log_with_a_removed_segment(broker: RunningBro
         for topic in (BAD, GOOD):
             admin.alter_configs("topic", topic, {"min.cleanable.dirty.ratio": 0.01})
         eventually(lambda: len(read_records(wire, GOOD)) < 15)
-        assert log_lines(broker, "event=log-uncleanable log=bad-0")
+        wait_for_line(broker, "event=log-uncleanable log=bad-0")
         # What cannot be read is said of the partition, and of no other in the same answer.
         found = admin.describe_partitions(include_segments=True)
         errors = {place.topic: each.error for place, each in found.items()}
@@ -122,7 +122,7 @@ def test_a_removed_folder_takes_only_its_partition_offline(broker: RunningBroker
         assert send(wire, BAD, 20) == ErrorCode.KAFKA_STORAGE_ERROR
         assert wire.find(BAD, LATEST).error == ErrorCode.KAFKA_STORAGE_ERROR
         assert send(wire, GOOD, 20) == ErrorCode.NONE
-        assert log_lines(broker, "event=log-offline log=bad-0")
+        wait_for_line(broker, "event=log-offline log=bad-0")
         reason = describe(admin, BAD).error_message
         assert reason is not None
         assert reason.startswith("bad-0 is offline: open "), reason
@@ -182,7 +182,7 @@ def test_a_folder_named_like_a_segment_takes_only_its_partition_offline(
     with open_wire("kafka", broker.port) as wire:
         assert len(read_records(wire, GOOD)) == 3
         assert wire.find(BAD, LATEST).error == ErrorCode.KAFKA_STORAGE_ERROR
-    assert any("it is a folder" in line for line in log_lines(broker, "log-not-loaded"))
+    assert any("it is a folder" in line for line in wait_for_line(broker, "log-not-loaded"))
 
 
 def test_a_partition_behind_a_link_is_served_and_deleted_with_it(
@@ -204,7 +204,7 @@ def test_a_partition_behind_a_link_is_served_and_deleted_with_it(
     with open_wire("kafka", broker.port) as wire:
         assert wire.find(GOOD, LATEST).error == ErrorCode.KAFKA_STORAGE_ERROR
         assert send(wire, "other") == ErrorCode.NONE
-    assert any("is a link" in line for line in log_lines(broker, "log-not-loaded"))
+    assert any("is a link" in line for line in wait_for_line(broker, "log-not-loaded"))
     assert broker.stop() == 0
     assert place.is_symlink()
     elsewhere.rename(disk)

@@ -15,7 +15,7 @@ from seglog.protocol.records import build_batch
 from support.batches import T
 from support.kafka_groups import commit_offset, committed_offset
 from support.processor_time import in_time
-from support.real_broker import SHORT_PERIODS, log_lines
+from support.real_broker import SHORT_PERIODS, log_lines, wait_for_line
 from support.wires import KafkaWire, read_records
 
 CONFIGS: dict[str, Any] = {
@@ -180,7 +180,7 @@ def test_a_damaged_side_file_costs_a_longer_start_and_nothing_else(
             is_legal = pattern.endswith("partition.metadata") and name == "version 99"
             if pattern not in SILENT and not is_legal:
                 for path in paths:
-                    assert log_lines(broker, path.name), f"nobody said anything of {path}: {name}"
+                    wait_for_line(broker, path.name)
             assert broker.stop() == 0
             size = broker.log_file.stat().st_size
             broker.start()

@@ -9,6 +9,7 @@ from seglog.clients import Admin
 from seglog.clients.testing import RunningBroker
 from seglog.protocol.api import PartitionDescription
 from seglog.protocol.types import TopicPartition
+from support.eventually import eventually
 
 SHORT_PERIODS = {
     "log.initial.task.delay.ms": 100,
@@ -52,6 +53,16 @@ def log_lines(broker: RunningBroker, word: str, start: int = 0) -> list[str]:
         file.seek(start)
         text = file.read().decode(errors="replace")
     return [line for line in text.splitlines() if word in line]
+
+
+def wait_for_line(broker: RunningBroker, *words: str, start: int = 0) -> list[str]:
+    """The lines with one of ``words``, once there are any: a thread writes them out."""
+
+    def found() -> list[str]:
+        return [line for word in words for line in log_lines(broker, word, start)]
+
+    eventually(lambda: bool(found()))
+    return found()
 
 
 def scrape(port: int, path: str = "/metrics") -> str:
