@@ -34,7 +34,7 @@ READY_SECONDS = 30
 def expected_modules() -> set[str]:
     """Every module as a path below site-packages."""
     names = [name for name in files_of_checkout() if name.endswith((".py", ".pyi", "py.typed"))]
-    modules = {"seglog/__init__.py"} | {
+    modules = {"seglog/__init__.py", "seglog/__init__.pyi"} | {
         f"seglog/{name}" for name in names if name.split("/")[0] in PACKAGES
     }
     return modules | {name for name in names if name.split("/")[0] in SPARK_HOOKS}
@@ -51,8 +51,9 @@ def test_a_link_of_the_import_root_leads_elsewhere() -> None:
         **{Path("seglog") / name: f"../../{name}" for name in PACKAGES},
         **{Path(name): f"../{name}" for name in SPARK_HOOKS},
     }
-    [own] = [path for path in (ROOT / ".src/seglog").iterdir() if not path.is_symlink()]
-    assert own.name == "__init__.py"
+    files = (path for path in (ROOT / ".src/seglog").iterdir() if path.is_file())
+    own = {path.name for path in files if not path.is_symlink()}
+    assert own == {"__init__.py", "__init__.pyi"}
 
 
 def test_a_package_has_no_types_for_others() -> None:
