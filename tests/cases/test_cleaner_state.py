@@ -60,6 +60,7 @@ def make_clean_topic(admin: Admin, wire: Wire, topic: str) -> None:
     assert describe(admin, topic).first_dirty_offset == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["not at all", "clean", "killed"])
 def test_a_recreated_topic_is_cleaned_from_its_start(broker: RunningBroker, stop: str) -> None:
     """CLN-2: what is known of a deleted topic must not be taken for one of the same name.
@@ -85,6 +86,7 @@ def test_a_recreated_topic_is_cleaned_from_its_start(broker: RunningBroker, stop
         assert [record.value for record in read_records(wire, "again")] == [b"59"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_beyond_the_end_is_dropped(broker: RunningBroker) -> None:
     """CLN-2: of a log that was cut, or another copy of the folder."""
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -136,6 +138,7 @@ def test_the_greatest_timestamp_is_found_past_an_emptied_batch(broker: RunningBr
         assert wire.find("emptied", now - 1).offset == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [4, 12, 23])
 def test_a_partition_goes_on_with_the_smallest_index(broker: RunningBroker, size: int) -> None:
     """ROLL-1: segment.index.bytes may be so small that nearly each batch begins a segment."""

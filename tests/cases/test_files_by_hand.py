@@ -50,6 +50,7 @@ def remove_segment(broker: RunningBroker, topic: str, base_offset: int = 0) -> N
         segment_file(broker.data_directory / f"{topic}-0", base_offset, suffix).unlink()
 
 
+@pytest.mark.slow
 def test_retention_goes_on_past_a_removed_segment(broker: RunningBroker) -> None:
     """RET-16: retention met a missing file and did nothing for any topic from then on."""
     with Admin(broker.address) as admin, open_wire("kafka", broker.port) as wire:
@@ -90,6 +91,7 @@ def test_retention_passes_a_segment_that_is_already_gone(
         wait_for_line(broker, "event=segment-file-gone")
 
 
+@pytest.mark.slow
 def test_compaction_goes_on_past_a_log_with_a_removed_segment(broker: RunningBroker) -> None:
     """CLN-8: the log is given up, with its reason; others are compacted."""
     configs = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 1.0}
@@ -144,6 +146,7 @@ FOREIGN_FILES = (
 FOREIGN_FOLDERS = ("backup", "old.deleted", "copy.tmp", "00000000000000000000.log.bak2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 def test_a_start_ignores_foreign_files_between_the_segments(
     broker: RunningBroker, stop: str
@@ -168,6 +171,7 @@ def test_a_start_ignores_foreign_files_between_the_segments(
     assert names.issuperset(FOREIGN_FOLDERS)
 
 
+@pytest.mark.slow
 def test_a_folder_named_like_a_segment_takes_only_its_partition_offline(
     broker: RunningBroker,
 ) -> None:
@@ -185,6 +189,7 @@ def test_a_folder_named_like_a_segment_takes_only_its_partition_offline(
     assert any("it is a folder" in line for line in wait_for_line(broker, "log-not-loaded"))
 
 
+@pytest.mark.slow
 def test_a_partition_behind_a_link_is_served_and_deleted_with_it(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
@@ -217,6 +222,7 @@ def test_a_partition_behind_a_link_is_served_and_deleted_with_it(
         eventually(lambda: not list(broker.data_directory.glob("*-delete")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [-1, -5, 10**15])
 def test_a_start_survives_an_impossible_recovery_point(broker: RunningBroker, offset: int) -> None:
     """After a kill it is where recovery begins."""

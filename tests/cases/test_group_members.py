@@ -128,6 +128,7 @@ def test_unknown_members_and_groups_are_refused(broker: RunningBroker) -> None:
         member.close()
 
 
+@pytest.mark.slow
 def test_a_group_survives_a_restart_in_the_middle_of_a_rebalance(broker: RunningBroker) -> None:
     """Killed while one waits for the other: the generation before is still there, and goes on."""
     first = RawMember(broker.port, "halfway")
@@ -170,6 +171,7 @@ def test_a_group_survives_a_restart_in_the_middle_of_a_rebalance(broker: Running
         member.close()
 
 
+@pytest.mark.slow
 def test_a_static_member_returns_after_a_restart_of_both(broker: RunningBroker) -> None:
     """Broker and member are killed; the member finds its place without a rebalance."""
     member = RawMember(broker.port, "lasting", group_instance_id="one")

@@ -439,6 +439,7 @@ def holder(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield broker
 
 
+@pytest.mark.slow
 def test_a_second_broker_is_refused_and_touches_nothing(
     tmp_path: Path, holder: BrokerProcess
 ) -> None:
