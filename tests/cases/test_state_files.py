@@ -124,6 +124,7 @@ SIDE_FILES = [
     "meta.properties",
     "seglog-catalog",
     "seglog-catalog.copy",
+    "seglog-closed-logs",
     ".kafka_cleanshutdown",
     ".lock",
     "*-0/leader-epoch-checkpoint",
