@@ -26,15 +26,11 @@ from seglog.protocol.api.configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from seglog.protocol.api.data import (
+from seglog.protocol.api.fetch import (
     FetchPartition,
     FetchPartitionResult,
     FetchRequest,
     FetchResponse,
-    ProducePartition,
-    ProducePartitionResult,
-    ProduceRequest,
-    ProduceResponse,
 )
 from seglog.protocol.api.group_offsets import (
     OffsetCommitPartition,
@@ -121,6 +117,12 @@ from seglog.protocol.api.metadata import (
     TopicMetadata,
 )
 from seglog.protocol.api.operations import OPERATIONS
+from seglog.protocol.api.produce import (
+    ProducePartition,
+    ProducePartitionResult,
+    ProduceRequest,
+    ProduceResponse,
+)
 from seglog.protocol.api.producers import (
     ActiveProducer,
     DescribeProducersRequest,

@@ -84,7 +84,7 @@ class Field:
         is_withheld: lets them pass on Kafka's wire; the operation's ``withholding`` takes them out.
         older: errors that came with a later version: which, and what stood for it before.
         read, write: turn the value on the wire into ours, and back.
-        null: the value written for None where null is not allowed.
+        null: the value written for None where null is not allowed; everywhere with ``never_null``.
         group: of a list that Kafka nests by topic.
         is_outer: it stands beside that nested array, once a topic.
         only, only_layout: the versions that have the fields of the only element of this list in
@@ -117,6 +117,7 @@ class Field:
     read: Callable[[Any], Any] | None = None
     write: Callable[[Any], Any] | None = None
     null: Any = None
+    never_null: bool = False
     group: Grouping | None = None
     is_outer: bool = False
     only: VersionRange = _NO_VERSION

@@ -213,6 +213,14 @@ def topic_layout(each: Field) -> Layout:
     return Layout("topic", (*element.outer, inner), TOPIC)
 
 
+def has_records(layout: Layout) -> bool:
+    """Whether objects hold record batches, at any depth."""
+    inner = (element_layout(each) for each in layout.fields)
+    return any(each.kind == "records" for each in layout.fields) or any(
+        has_records(each) for each in inner if each is not None
+    )
+
+
 def absent_fields(layout: Layout, carried: list[Place], holder: str) -> Iterator[Field]:
     """The fields of an object for which the wire has no value in a version."""
     there = {

@@ -1,6 +1,6 @@
-"""The Kafka dialect: messages as bytes, and their translation to the typed requests of the broker.
+"""The Kafka dialect: bytes to the typed requests of the broker, its responses to bytes.
 
-    bytes -> connection -> codec (decoder, encoder: compiled from messages) -> translate -> api
+    bytes -> connection -> codec (decoder, encoder: compiled from declarations) -> api
 
 ``connection.KafkaServerConnection`` is one connection without any I/O; ``operations.Offer`` says
 what a broker offers. Nothing is imported here: the codec alone serves internal topics, too.

@@ -5,10 +5,11 @@ Everything that is wrong with the input, or with a message that is to be encoded
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final, TypeVar
 
-from seglog.protocol.declaration.layout import WireMessage
+from seglog.protocol.declaration.layout import WireMessage, has_records
 from seglog.protocol.dialect import Part
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.kafka.decoder import compile_decoder
@@ -48,45 +49,65 @@ def decode_wire(
     message: WireMessage, version: int, buffer: memoryview, position: int = 0
 ) -> tuple[Any, int]:
     """The same for a message by its description, which may be a variant of its class."""
+    return decoder_of(message, version)(buffer, position)
+
+
+@cache
+def decoder_of(message: WireMessage, version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
+    """What ``decode`` does for one message and version."""
     _check_version(message, version)
     decoder = compile_decoder(message.layout, version, version in message.flexible)
-    try:
-        return decoder(buffer, position, len(buffer), [MAX_ARRAY_ELEMENTS])
-    except (IndexError, struct.error) as error:
-        raise _error(message, version, "the input ends too early", error) from error
-    except UnicodeDecodeError as error:
-        raise _error(message, version, "text is not UTF-8", error) from error
-    except ValueError as error:
-        raise _error(message, version, str(error), error) from error
+
+    def decode_message(buffer: memoryview, position: int) -> tuple[Any, int]:
+        try:
+            return decoder(buffer, position, len(buffer), [MAX_ARRAY_ELEMENTS])
+        except (IndexError, struct.error) as error:
+            raise _error(message, version, "the input ends too early", error) from error
+        except UnicodeDecodeError as error:
+            raise _error(message, version, "text is not UTF-8", error) from error
+        except ValueError as error:
+            raise _error(message, version, str(error), error) from error
+
+    return decode_message
 
 
-def encode_chunks(message: Any, version: int, wire: WireMessage | None = None) -> list[Any]:
-    """Encode one message as a list of chunks: bytes, and the records of its fields as they are.
+@cache
+def _chunks_of(message: WireMessage, version: int) -> Callable[[Any], list[Any]]:
+    """Encodes one message as a list of chunks: bytes, and the records of its fields as they are."""
+    _check_version(message, version)
+    encoder = compile_encoder(message.layout, version, version in message.flexible)
 
-    ``wire`` is its description, if it is a variant of its class.
+    def encode_message(value: Any) -> list[Any]:
+        chunks: list[Any] = []
+        try:
+            encoder(value, chunks.append)
+        except (struct.error, AttributeError, TypeError, ValueError, IndexError) as error:
+            raise _error(message, version, str(error), error) from error
+        return chunks
+
+    return encode_message
+
+
+def encoder_of(message: WireMessage, version: int) -> Callable[[Any], list[Part]]:
+    """What ``encode`` does for one message and version."""
+    encode_chunks = _chunks_of(message, version)
+    if has_records(message.layout):
+        return lambda value: join(encode_chunks(value))
+    return lambda value: [b"".join(encode_chunks(value))]
+
+
+def encode(message: Any, version: int) -> list[Part]:
+    """Encode one message as few parts as possible; see ``join``.
 
     Raises:
         ProtocolError: a value does not fit its field, or the version cannot carry it.
     """
-    kind: WireMessage = wire or message.__message__
-    _check_version(kind, version)
-    encoder = compile_encoder(kind.layout, version, version in kind.flexible)
-    chunks: list[Any] = []
-    try:
-        encoder(message, chunks.append)
-    except (struct.error, AttributeError, TypeError, ValueError, IndexError) as error:
-        raise _error(kind, version, str(error), error) from error
-    return chunks
-
-
-def encode(message: Any, version: int, wire: WireMessage | None = None) -> list[Part]:
-    """Encode one message as few parts as possible: see ``join``; raises as ``encode_chunks``."""
-    return join(encode_chunks(message, version, wire))
+    return join(_chunks_of(message.__message__, version)(message))
 
 
 def encode_bytes(message: Any, version: int) -> bytes:
-    """Encode one message whose records, if any, are in memory; raises as ``encode_chunks``."""
-    return b"".join(encode_chunks(message, version))
+    """Encode one message whose records, if any, are in memory; raises as ``encode``."""
+    return b"".join(_chunks_of(message.__message__, version)(message))
 
 
 def join(chunks: Iterable[Any]) -> list[Part]:

@@ -1,5 +1,6 @@
 """A declared operation in the Kafka dialect."""
 
+from collections.abc import Callable
 from typing import Any
 
 from seglog.protocol.declaration.operation import Operation
@@ -10,9 +11,6 @@ from seglog.protocol.kafka import codec
 class DeclaredOperation:
     """Reads the requests of an operation and writes its responses, as its declaration says."""
 
-    fast_decode = None
-    fast_encode = None
-
     def __init__(self, declared: Operation) -> None:
         self.key = declared.key
         self.versions = declared.versions
@@ -21,12 +19,17 @@ class DeclaredOperation:
         self.response = declared.response
         self.withholding = declared.withholding
         self.fail = declared.fail
+        self._decoders: dict[int, Callable[[memoryview, int], tuple[Any, int]]] = {}
+        self._encoders: dict[int, Callable[[Any], list[Part]]] = {}
         self._finish_request = declared.finish_request
         self._start_response = declared.start_response
 
     def decode(self, frame: memoryview, position: int, version: int) -> Any:
         """Read the body at ``position``; raises ``ProtocolError`` where it is malformed."""
-        request, _ = codec.decode_wire(self.request, version, frame, position)
+        decode = self._decoders.get(version)
+        if decode is None:
+            decode = self._decoders[version] = codec.decoder_of(self.request, version)
+        request, _ = decode(frame, position)
         if self._finish_request is not None:
             self._finish_request(request, version)
         return request
@@ -35,4 +38,7 @@ class DeclaredOperation:
         """Write a body; raises ``ProtocolError`` where a value does not fit its field."""
         if self._start_response is not None:
             response = self._start_response(response, version)
-        return codec.encode(response, version, self.response)
+        encode = self._encoders.get(version)
+        if encode is None:
+            encode = self._encoders[version] = codec.encoder_of(self.response, version)
+        return encode(response)

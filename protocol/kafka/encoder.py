@@ -132,7 +132,7 @@ class _EncoderCompiler:
         if each.write is not None:
             written = f"{self._source.value(each.write)}({value})"
             return f"None if {value} is None else {written}" if nullable else written
-        if each.null is not None and not nullable:
+        if each.null is not None and (each.never_null or not nullable):
             return f"{self._source.value(each.null)} if {value} is None else {value}"
         return value
 
@@ -194,7 +194,8 @@ class _EncoderCompiler:
             add(depth, "x = x.encode()")
         add(depth, "n = records_length(x)" if kind == "records" else "n = len(x)")
         self._length(depth, write, short=kind == "string")
-        add(depth, f"{write}(x)")
+        # A source of nothing is no part: who sends it would ask a file for no bytes.
+        add(depth, f"if n: {write}(x)" if kind == "records" else f"{write}(x)")
 
     def _encoder(self, layout: Layout) -> str:
         return self._source.value(compile_encoder(layout, self._version, self._flexible))

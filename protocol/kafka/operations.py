@@ -1,7 +1,7 @@
 """All operations of the Kafka dialect, and what a broker offers of them."""
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
@@ -14,32 +14,11 @@ from seglog.protocol.kafka.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from seglog.protocol.kafka.translate import (
-    fetch,
-    group_admin,
-    membership,
-    produce,
-    producers,
-    transaction_admin,
-    transaction_markers,
-    transactions,
-)
-from seglog.protocol.kafka.translate.operation import Operation
 
-AnyOperation: TypeAlias = Operation[Any, Any, Any, Any] | DeclaredOperation
-
-ALL_OPERATIONS: Final[tuple[AnyOperation, ...]] = (
-    *produce.OPERATIONS,
-    *fetch.OPERATIONS,
-    *membership.OPERATIONS,
-    *group_admin.OPERATIONS,
-    *producers.OPERATIONS,
-    *transactions.OPERATIONS,
-    *transaction_admin.OPERATIONS,
-    *transaction_markers.OPERATIONS,
-    *(DeclaredOperation(each) for each in api.OPERATIONS if each.versions),
+ALL_OPERATIONS: Final[tuple[DeclaredOperation, ...]] = tuple(
+    DeclaredOperation(each) for each in api.OPERATIONS if each.versions
 )
-OPERATION_OF_KEY: Final[dict[int, AnyOperation]] = {
+OPERATION_OF_KEY: Final[dict[int, DeclaredOperation]] = {
     int(operation.key): operation for operation in ALL_OPERATIONS
 }
 
@@ -54,7 +33,7 @@ _TRANSACTION_LEVEL: Final = 2
 class Form(NamedTuple):
     """One version of one operation; ``is_offered`` says whether a handler may see it."""
 
-    operation: AnyOperation
+    operation: DeclaredOperation
     version: int
     has_flexible_request: bool
     has_flexible_response: bool

@@ -1,6 +1,6 @@
 """What compiled encoders call where a value is unusual, and how flat lists are grouped."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final, NoReturn
 
@@ -55,6 +55,8 @@ def merged(items: Iterable[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
     return list(groups.values())
 
 
-def runs(items: Iterable[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
+def runs(items: Sequence[Any], key: Callable[[Any], Any]) -> list[Sequence[Any]]:
     """Lists of the neighbours with the same key."""
+    if len(items) == 1:
+        return [items]
     return [list(group) for _, group in groupby(items, key)]

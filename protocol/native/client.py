@@ -15,8 +15,7 @@ from seglog.protocol.native.frames import (
     read_header,
 )
 from seglog.protocol.native.handshake import ClientHello, ServerHello
-from seglog.protocol.native.messages import OPERATION_OF_REQUEST
-from seglog.protocol.native.operation import Operation
+from seglog.protocol.native.operations import OPERATION_OF_REQUEST, Operation
 from seglog.protocol.types import INT32_MAX
 
 MAX_RESPONSE_BYTES_DEFAULT: Final = 256 * 1024 * 1024

@@ -16,7 +16,7 @@ from seglog.protocol.native.frames import (
     read_header,
 )
 from seglog.protocol.native.handshake import ServerHello
-from seglog.protocol.native.messages import ALL_OPERATIONS, OPERATION_OF_KEY
+from seglog.protocol.native.operations import ALL_OPERATIONS, OPERATION_OF_KEY
 
 REQUEST_FIELDS_START: Final = 3
 _PRODUCE: Final = int(ApiKey.PRODUCE)

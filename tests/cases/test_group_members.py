@@ -8,7 +8,6 @@ from seglog.clients import Admin, Producer
 from seglog.clients.testing import RunningBroker, running_broker
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import group_admin
 from support.eventually import eventually
 from support.raw_group import RawMember, commit, committed
 from support.wires import KafkaWire
@@ -46,7 +45,7 @@ def newcomer(broker: RunningBroker, group: str) -> RawMember:
     """A member that has its id and waits for its generation."""
     member = RawMember(broker.port, group)
     answer = member.ask_join()
-    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert answer.error == ErrorCode.MEMBER_ID_REQUIRED
     member.member_id = answer.member_id
     member.send_join()
     return member
@@ -87,7 +86,7 @@ def test_the_process_that_was_replaced_is_fenced(broker: RunningBroker) -> None:
     assert (new.generation, answer.skip_assignment) == (old.generation, False)
     assert new.member_id != old.member_id
     assert old.heartbeat() == old.sync() == ErrorCode.FENCED_INSTANCE_ID
-    assert old.ask_join().error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert old.ask_join().error == ErrorCode.FENCED_INSTANCE_ID
     assert old.commit({PLACE: 2}) == {PLACE: ErrorCode.FENCED_INSTANCE_ID}
     assert old.leave() == ErrorCode.FENCED_INSTANCE_ID
     # Without its instance id it is nobody.
@@ -114,7 +113,7 @@ def test_unknown_members_and_groups_are_refused(broker: RunningBroker) -> None:
         stranger.group = group
         assert stranger.heartbeat() == stranger.sync() == ErrorCode.UNKNOWN_MEMBER_ID
         assert stranger.leave() == ErrorCode.UNKNOWN_MEMBER_ID
-        assert stranger.ask_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert stranger.ask_join().error == ErrorCode.UNKNOWN_MEMBER_ID
         if group == "nowhere":
             with KafkaWire(broker.port) as wire:
                 assert committed(wire, group) == {}
@@ -145,7 +144,7 @@ def test_a_group_survives_a_restart_in_the_middle_of_a_rebalance(broker: Running
     # The newcomer never was in a stored generation: it is told, and joins anew.
     assert first.heartbeat() == NONE
     assert first.commit({PLACE: 8}) == {PLACE: NONE}
-    assert second.ask_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert second.ask_join().error == ErrorCode.UNKNOWN_MEMBER_ID
     second.close()
     second = newcomer(broker, "halfway")
     eventually(lambda: first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS)
@@ -234,9 +233,9 @@ def test_a_group_with_members_is_not_deleted(broker: RunningBroker) -> None:
     with KafkaWire(broker.port) as wire:
 
         def deletion() -> list[int]:
-            request = group_admin.DeleteGroupsRequest(groups_names=["working", "ghost"])
-            answer = wire.ask(request, 2, group_admin.DeleteGroupsResponse)
-            return [each.error_code for each in answer.results]
+            request = api.DeleteGroupsRequest(["working", "ghost"])
+            answer = wire.ask(request, 2, api.DeleteGroupsResponse)
+            return [each.error for each in answer.groups]
 
         def offset_deletion() -> tuple[int, list[int]]:
             request = api.OffsetDeleteRequest("working", [("kept", 0)])

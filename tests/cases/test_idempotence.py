@@ -11,8 +11,8 @@ import pytest
 
 from seglog.clients import Admin
 from seglog.clients.testing import RunningBroker, running_broker
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import describe_producers, init_producer_id
 from seglog.protocol.records import build_batch
 from support.eventually import eventually
 from support.foreign.confluent import ConfluentClient
@@ -60,10 +60,8 @@ class RawProducer(NamedTuple):
 
 
 def init_producer(wire: KafkaWire, version: int = 4, *, transactional_id: str | None = None) -> Any:
-    request = init_producer_id.InitProducerIdRequest(
-        transactional_id=transactional_id, transaction_timeout_ms=60_000
-    )
-    return wire.ask(request, version, init_producer_id.InitProducerIdResponse)
+    request = api.InitProducerIdRequest(transactional_id, 60_000)
+    return wire.ask(request, version, api.InitProducerIdResponse)
 
 
 @contextmanager
@@ -74,18 +72,15 @@ def raw_producer(broker: RunningBroker, known: RawProducer | None = None) -> Ite
             yield known._replace(wire=wire)
         else:
             answer = init_producer(wire)
-            assert answer.error_code == 0
+            assert answer.error == 0
             yield RawProducer(wire, answer.producer_id, answer.producer_epoch)
 
 
 def known_producers(broker: RunningBroker, topic: str) -> list[int]:
-    request = describe_producers.DescribeProducersRequest(
-        topics=[describe_producers.TopicRequest(name=topic, partition_indexes=[0])]
-    )
+    request = api.DescribeProducersRequest([(topic, 0)])
     with KafkaWire(broker.port) as wire:
-        answer = wire.ask(request, 0, describe_producers.DescribeProducersResponse)
-    (partition,) = answer.topics[0].partitions
-    return [each.producer_id for each in partition.active_producers]
+        (result,) = wire.ask(request, 0, api.DescribeProducersResponse).partitions
+    return [each.producer_id for each in result.producers]
 
 
 def numbers_in(broker: RunningBroker, topic: str) -> list[int]:
@@ -218,11 +213,8 @@ def test_the_last_five_are_known_and_the_sixth_is_refused() -> None:
 
 
 def request_of(batch: bytes) -> Any:
-    from seglog.protocol.kafka.messages import produce
-
-    data = produce.PartitionProduceData(index=0, records=batch)
-    topic = produce.TopicProduceData(name="topic", partition_data=[data])
-    return produce.ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic])
+    entry = api.ProducePartition("topic", 0, memoryview(batch))
+    return api.ProduceRequest(-1, 10_000, [entry])
 
 
 # ---- around them
@@ -298,7 +290,7 @@ def test_producer_ids_are_never_handed_out_twice() -> None:
             with KafkaWire(broker.port) as wire:
                 for version in range(6):
                     answer = init_producer(wire, version)
-                    assert (answer.error_code, answer.producer_epoch) == (0, 0)
+                    assert (answer.error, answer.producer_epoch) == (0, 0)
                     seen.append(answer.producer_id)
             if turn == 0:
                 assert broker.stop() == 0
@@ -311,4 +303,4 @@ def test_producer_ids_are_never_handed_out_twice() -> None:
 def test_an_empty_transactional_id_is_refused(broker: RunningBroker) -> None:
     """It is INVALID_REQUEST; none at all is an idempotent producer."""
     with KafkaWire(broker.port) as wire:
-        assert init_producer(wire, transactional_id="").error_code == ErrorCode.INVALID_REQUEST
+        assert init_producer(wire, transactional_id="").error == ErrorCode.INVALID_REQUEST

@@ -9,7 +9,6 @@ from seglog.clients.testing import RunningBroker, running_broker
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import group_admin
 from seglog.protocol.kafka.operations import OPERATION_OF_KEY
 from support.kafka_messages import filled, generic_of
 from support.real_broker import log_lines
@@ -91,9 +90,9 @@ def alter_incrementally(wire: KafkaWire, name: str) -> list[Outcome]:
 
 
 def delete_group(wire: KafkaWire, name: str) -> list[Outcome]:
-    request = group_admin.DeleteGroupsRequest(groups_names=[name])
-    answer = wire.ask(request, 1, group_admin.DeleteGroupsResponse)
-    return [(each.error_code, None) for each in answer.results]
+    request = api.DeleteGroupsRequest([name])
+    answer = wire.ask(request, 1, api.DeleteGroupsResponse)
+    return [(each.error, None) for each in answer.groups]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from seglog.clients.testing import RunningBroker, running_broker
 from seglog.protocol import api
 from seglog.protocol.compression import Codec
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import api_versions, fetch, produce
+from seglog.protocol.kafka.messages import api_versions
 from seglog.protocol.kafka.operations import OPERATION_OF_KEY
 from seglog.protocol.records import build_batch
 from support.batches import batch_of_area, with_header, with_wrong_checksum
@@ -102,26 +102,9 @@ def test_an_answer_about_two_partitions_stays_within_its_limit(
     """C036: small batches alone never exceed the limit; one large one may, as the very first."""
     partitions = [first, 1 - first]
     with KafkaWire(broker.port) as wire:
-        request = fetch.FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=limit,
-            topics=[
-                fetch.FetchTopic(
-                    topic=sized,
-                    partitions=[
-                        fetch.FetchPartition(
-                            partition=each, fetch_offset=0, partition_max_bytes=limit
-                        )
-                        for each in partitions
-                    ],
-                )
-            ],
-        )
-        answer = wire.ask(request, 11, fetch.FetchResponse)
-    sizes = {
-        each.partition_index: len(each.records or b"") for each in answer.responses[0].partitions
-    }
+        asked = [api.FetchPartition(sized, each, 0, limit) for each in partitions]
+        answer = wire.ask(api.FetchRequest(0, 0, limit, asked), 11, api.FetchResponse)
+    sizes = {each.partition: len(each.records or b"") for each in answer.partitions}  # type: ignore[arg-type]  # a view
     assert sizes[first] > 0, "the first partition that has anything gives its first batch"
     if first == 1 and limit > 1000:
         assert sum(sizes.values()) <= limit + LIMIT_SLACK
@@ -340,20 +323,15 @@ FITTING = {
 }  # fmt: skip
 
 
-def three_partitions(topic: str, middle: bytes, acks: int = -1) -> produce.ProduceRequest:
+def three_partitions(topic: str, middle: bytes, acks: int = -1) -> api.ProduceRequest:
     good = bytes(four_records())
     parts = [good, bytes(middle), good]
-    return produce.ProduceRequest(
-        acks=acks,
-        timeout_ms=10_000,
-        topic_data=[
-            produce.TopicProduceData(
-                name=topic,
-                partition_data=[
-                    produce.PartitionProduceData(index=index, records=records)
-                    for index, records in enumerate(parts)
-                ],
-            )
+    return api.ProduceRequest(
+        acks,
+        10_000,
+        [
+            api.ProducePartition(topic, index, memoryview(records))
+            for index, records in enumerate(parts)
         ],
     )
 
@@ -369,12 +347,12 @@ def test_one_bad_batch_harms_no_other_batch(broker: MeasuredBroker, three: str, 
     """C041: neighbours are stored, of the bad one nothing is; the connection goes on."""
     with KafkaWire(broker.port) as wire:
         ends = [wire.find(three, -1, partition=each).offset for each in range(3)]
-        answer = wire.ask(three_partitions(three, BAD[kind]()), 9, produce.ProduceResponse)
-        results = {each.index: each for each in answer.responses[0].partition_responses}
-        assert results[0].error_code == results[2].error_code == 0
+        answer = wire.ask(three_partitions(three, BAD[kind]()), 9, api.ProduceResponse)
+        results = {each.partition: each for each in answer.partitions}
+        assert results[0].error == results[2].error == ErrorCode.NONE
         assert results[0].base_offset == ends[0]
         assert results[2].base_offset == ends[2]
-        assert ErrorCode(results[1].error_code) in FITTING
+        assert results[1].error in FITTING
         assert results[1].base_offset == -1
         assert results[1].error_message
         assert describe(broker.admin, three, 1).size_bytes == 0
@@ -546,11 +524,9 @@ def test_fifty_requests_at_once_are_answered_in_their_order(broker: MeasuredBrok
         for number in range(50):
             match number % 5:
                 case 0:
-                    data = produce.PartitionProduceData(index=0, records=bytes(small_batch()))
-                    topic = produce.TopicProduceData(name="piped", partition_data=[data])
-                    wire.send(
-                        produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), 9
-                    )
+                    records = memoryview(bytes(small_batch()))
+                    entry = api.ProducePartition("piped", 0, records)
+                    wire.send(api.ProduceRequest(-1, 1000, [entry]), 9)
                 case 1:
                     wire.send(
                         wire.fetch_request("silent", 0, max_wait_ms=30, min_bytes=1), wire.FETCH

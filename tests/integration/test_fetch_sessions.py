@@ -1,14 +1,14 @@
 """A fetch session by frames of the Kafka dialect, as the Java client and librdkafka lead it."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from seglog.clients import Admin
 from seglog.clients.testing import running_broker
+from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import fetch
+from seglog.protocol.types import INT32_MAX
 from support.broker_parts import batch_of
 from support.wires import KafkaWire
 
@@ -31,39 +31,36 @@ class SessionWire:
         self.topic_ids = topic_ids
         self.session_id = self.epoch = 0
 
-    def name(self, topic: str) -> Any:
-        """The field that names a topic."""
-        return {"topic": topic} if self.version < BY_ID else {"topic_id": self.topic_ids[topic]}
+    def named(self, topic: str) -> tuple[str, bytes]:
+        """Name and id of a topic, as far as the version says them."""
+        return (topic, bytes(16)) if self.version < BY_ID else ("", self.topic_ids[topic])
 
     def fetch(
         self,
         offsets: dict[tuple[str, int], int],
         forgotten: dict[str, list[int]] | None = None,
         max_wait_ms: int = 0,
-    ) -> fetch.FetchResponse:
-        request = fetch.FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
+    ) -> api.FetchResponse:
+        partitions = []
+        for (topic, partition), offset in offsets.items():
+            name, topic_id = self.named(topic)
+            partitions.append(
+                api.FetchPartition(name, partition, offset, 1 << 20, topic_id=topic_id)
+            )
+        request = api.FetchRequest(
+            max_wait_ms,
+            1,
+            INT32_MAX,
+            partitions,
             session_id=self.session_id,
             session_epoch=self.epoch,
-            topics=[
-                fetch.FetchTopic(
-                    **self.name(topic),
-                    partitions=[
-                        fetch.FetchPartition(
-                            partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
-                        )
-                    ],
-                )
-                for (topic, partition), offset in offsets.items()
-            ],
-            forgotten_topics_data=[
-                fetch.ForgottenTopic(**self.name(topic), partitions=partitions)
-                for topic, partitions in (forgotten or {}).items()
+            forgotten=[
+                (*reversed(self.named(topic)), numbers)
+                for topic, numbers in (forgotten or {}).items()
             ],
         )
-        answer = self.wire.ask(request, self.version, fetch.FetchResponse)
-        if answer.error_code == ErrorCode.NONE:
+        answer = self.wire.ask(request, self.version, api.FetchResponse)
+        if answer.error == ErrorCode.NONE:
             self.session_id = answer.session_id
             self.epoch += 1
         return answer
@@ -71,15 +68,14 @@ class SessionWire:
     def told(self, *arguments: object, **options: object) -> list[tuple[str, int, int]]:
         """Topic, partition and number of record bytes of each result."""
         answer = self.fetch(*arguments, **options)  # type: ignore[arg-type]  # as fetch has them
-        assert answer.error_code == ErrorCode.NONE
+        assert answer.error == ErrorCode.NONE
         names = {topic_id: name for name, topic_id in self.topic_ids.items()}
         found = []
-        for topic in answer.responses:
-            for result in topic.partitions:
-                records = result.records
-                assert isinstance(records, memoryview), "null, on which kafka-python fails"
-                name = topic.topic or names[topic.topic_id]
-                found.append((name, result.partition_index, len(records)))
+        for result in answer.partitions:
+            records = result.records
+            assert isinstance(records, memoryview), "null, on which kafka-python fails"
+            name = result.topic or names[result.topic_id]
+            found.append((name, result.partition, len(records)))
         return found
 
 
@@ -112,10 +108,10 @@ def test_session_by_frames(address: str, version: int) -> None:
         assert told == [(b, 1, 0)]
 
         session.epoch += 1
-        assert session.fetch({}).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert session.fetch({}).error == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         session.epoch -= 1
         session.version = NAMED + BY_ID - version
-        assert session.fetch({}).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        assert session.fetch({}).error == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.version = version
         assert session.told({}) == []
 
@@ -123,4 +119,4 @@ def test_session_by_frames(address: str, version: int) -> None:
         assert session.told({}, {b: [0, 1]}) == []
         assert session.session_id == 0
         session.session_id = old_id
-        assert session.fetch({}).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert session.fetch({}).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -78,7 +78,7 @@ def _generic_struct(layout: Layout) -> type[Struct]:
     return made
 
 
-def filled(kind: type[Struct], **values: Any) -> Any:
+def filled(kind: type[Struct], /, **values: Any) -> Any:
     """An instance of a generic class; structs within it are given as dicts."""
     fields = {each.name: each for each in kind.__fields__}
     return kind(**{name: _filled_value(fields[name], value) for name, value in values.items()})
@@ -93,7 +93,7 @@ def _filled_value(each: Field, value: Any) -> Any:
     return value
 
 
-def read_request(key: int, version: int, **values: Any) -> Any:
+def read_request(key: int, version: int, /, **values: Any) -> Any:
     """What a handler sees of a request with these values, under Kafka's names."""
     operation = OPERATION_OF_KEY[key]
     message = filled(generic_of(operation.request), **values)

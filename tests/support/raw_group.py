@@ -5,7 +5,6 @@ from typing import Any
 
 from seglog.protocol import api
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.messages import group_membership
 from support.wires import KafkaWire
 
 JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 6, 4, 4, 4, 8, 8
@@ -31,7 +30,7 @@ class RawMember:
     def join(self) -> Any:
         """Join and sync, as a leader that gives each member nothing; the answer to the join."""
         answer = self.ask_join()
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        if answer.error == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             answer = self.ask_join()
         self.take(answer)
@@ -40,26 +39,21 @@ class RawMember:
 
     def take(self, answer: Any) -> None:
         """Be the member that an answer to a join makes of it."""
-        assert answer.error_code == 0, answer
+        assert answer.error == 0, answer
         self.member_id, self.generation = answer.member_id, answer.generation_id
 
     def sync(self, joined: Any = None) -> ErrorCode:
         """One SyncGroup; after the answer to a leader's join with a share for every member."""
-        assignments = [
-            group_membership.SyncGroupRequestAssignment(
-                member_id=member.member_id, assignment=b"share"
-            )
-            for member in (joined.members if joined is not None else ())
-        ]
-        request = group_membership.SyncGroupRequest(
-            group_id=self.group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance_id,
-            assignments=assignments,
+        members = joined.members if joined is not None else ()
+        request = api.SyncGroupRequest(
+            self.group,
+            self.generation,
+            self.member_id,
+            self.instance_id,
+            assignments={member.member_id: b"share" for member in members},
         )
-        answer = self.wire.ask(request, SYNC, group_membership.SyncGroupResponse)
-        return ErrorCode(answer.error_code)
+        answer = self.wire.ask(request, SYNC, api.SyncGroupResponse)
+        return answer.error
 
     def ask_join(self) -> Any:
         """One JoinGroup."""
@@ -68,29 +62,25 @@ class RawMember:
 
     def send_join(self) -> None:
         """One JoinGroup, whose answer ``joined`` waits for."""
-        request = group_membership.JoinGroupRequest(
+        request = api.JoinGroupRequest(
             group_id=self.group,
             member_id=self.member_id,
             protocol_type="consumer",
-            protocols=[group_membership.JoinGroupRequestProtocol(name="range", metadata=b"m")],
+            protocols=[("range", b"m")],
             **self._options,
         )
         self.wire.send(request, JOIN)
 
     def joined(self) -> Any:
         """The answer to the JoinGroup that was sent."""
-        return self.wire.receive(JOIN, group_membership.JoinGroupResponse)
+        return self.wire.receive(JOIN, api.JoinGroupResponse)
 
     def heartbeat(self) -> ErrorCode:
         """One Heartbeat."""
-        request = group_membership.HeartbeatRequest(
-            group_id=self.group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance_id,
+        request = api.HeartbeatRequest(
+            self.group, self.generation, self.member_id, self.instance_id
         )
-        answer = self.wire.ask(request, HEARTBEAT, group_membership.HeartbeatResponse)
-        return ErrorCode(answer.error_code)
+        return self.wire.ask(request, HEARTBEAT, api.HeartbeatResponse).error
 
     def commit(self, offsets: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], ErrorCode]:
         """Commit offsets, or pairs of offset and metadata, as this member."""
@@ -100,13 +90,11 @@ class RawMember:
 
     def leave(self) -> ErrorCode:
         """Leave the group; what is answered about the member."""
-        member = group_membership.MemberIdentity(
-            member_id=self.member_id, group_instance_id=self.instance_id
-        )
-        request = group_membership.LeaveGroupRequest(group_id=self.group, members=[member])
-        answer = self.wire.ask(request, LEAVE, group_membership.LeaveGroupResponse)
-        assert answer.error_code == 0
-        return ErrorCode(answer.members[0].error_code)
+        member = api.LeavingMember(self.member_id, self.instance_id)
+        request = api.LeaveGroupRequest(self.group, [member])
+        answer = self.wire.ask(request, LEAVE, api.LeaveGroupResponse)
+        assert answer.error == ErrorCode.NONE
+        return answer.members[0].error
 
     def close(self) -> None:
         """Hang up, without leaving."""

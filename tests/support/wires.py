@@ -11,16 +11,17 @@ from seglog.protocol.api import (
     DeleteRecordsResponse,
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ProducePartition,
     ProduceRequest,
+    ProduceResponse,
 )
 from seglog.protocol.declaration.layout import WireMessage
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.messages import fetch, produce
 from seglog.protocol.native import FrameAssembler, NativeClient
 from seglog.protocol.records import RecordBatch, iter_batches
 from seglog.protocol.records.record import Record
@@ -254,58 +255,42 @@ class KafkaWire(_Connection):
         transactional_id: str | None = None,
     ) -> Produced:
         """Append one batch."""
-        data = produce.PartitionProduceData(index=partition, records=bytes(batch))
-        request = produce.ProduceRequest(
-            transactional_id=transactional_id,
-            acks=acks,
-            timeout_ms=10_000,
-            topic_data=[produce.TopicProduceData(name=topic, partition_data=[data])],
+        request = ProduceRequest(
+            acks,
+            10_000,
+            [ProducePartition(topic, partition, memoryview(bytes(batch)))],
+            transactional_id,
         )
         if acks == 0:
             self.send(request, self.PRODUCE)
             return Produced(ErrorCode.NONE, -1, -1, (), None)
-        answer = self.ask(request, self.PRODUCE, produce.ProduceResponse)
-        (result,) = answer.responses[0].partition_responses
+        (result,) = self.ask(request, self.PRODUCE, ProduceResponse).partitions
         return Produced(
-            ErrorCode(result.error_code),
+            result.error,
             result.base_offset,
             result.log_append_time_ms,
-            tuple(
-                (each.batch_index, each.batch_index_error_message or "")
-                for each in result.record_errors
-            ),
+            tuple(result.record_errors),
             result.error_message,
         )
 
-    def fetch_request(self, topic: str, offset: int, **options: Any) -> fetch.FetchRequest:
+    def fetch_request(self, topic: str, offset: int, **options: Any) -> FetchRequest:
         """The request that ``fetch`` sends."""
         options = {**_FETCH_DEFAULTS, **options}
-        wanted = fetch.FetchPartition(
-            partition=options["partition"],
-            fetch_offset=offset,
-            partition_max_bytes=options["partition_max_bytes"],
-        )
-        return fetch.FetchRequest(
-            max_wait_ms=options["max_wait_ms"],
-            min_bytes=options["min_bytes"],
-            max_bytes=options["max_bytes"],
-            isolation_level=int(options["isolation"]),
-            topics=[fetch.FetchTopic(topic=topic, partitions=[wanted])],
+        return FetchRequest(
+            options["max_wait_ms"],
+            options["min_bytes"],
+            options["max_bytes"],
+            [FetchPartition(topic, options["partition"], offset, options["partition_max_bytes"])],
+            options["isolation"],
         )
 
     def fetch(self, topic: str, offset: int, **options: Any) -> Fetched:
         """Read one partition."""
         request = self.fetch_request(topic, offset, **options)
-        answer = self.ask(request, self.FETCH, fetch.FetchResponse)
-        (result,) = answer.responses[0].partitions
+        (result,) = self.ask(request, self.FETCH, FetchResponse).partitions
         records = result.records
-        assert records is None or isinstance(records, memoryview)
-        return Fetched(
-            ErrorCode(result.error_code),
-            result.high_watermark,
-            result.log_start_offset,
-            bytes(records or b""),
-        )
+        assert isinstance(records, memoryview)
+        return Fetched(result.error, result.high_watermark, result.log_start_offset, bytes(records))
 
     def find(
         self,

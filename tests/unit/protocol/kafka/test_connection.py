@@ -17,13 +17,6 @@ from seglog.protocol.kafka.connection import (
     UnsupportedApiError,
 )
 from seglog.protocol.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from seglog.protocol.kafka.messages.group_membership import HeartbeatRequest, HeartbeatResponse
-from seglog.protocol.kafka.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from seglog.protocol.kafka.operations import ALL_OPERATIONS, Offer
 from support.kafka_messages import generic_of
 
@@ -99,16 +92,8 @@ def body_of(parts: Any, *, flexible: bool) -> memoryview:
     return memoryview(whole)[9 if flexible else 8 :]
 
 
-def produce_request(acks: int, records: bytes = b"batch") -> ProduceRequest:
-    return ProduceRequest(
-        acks=acks,
-        timeout_ms=5,
-        topic_data=[
-            TopicProduceData(
-                name="t", partition_data=[PartitionProduceData(index=4, records=records)]
-            )
-        ],
-    )
+def produce_request(acks: int, records: bytes = b"batch") -> api.ProduceRequest:
+    return api.ProduceRequest(acks, 5, [api.ProducePartition("t", 4, memoryview(records))])
 
 
 class TestFrames:
@@ -175,7 +160,7 @@ class TestHeaders:
     def test_header_version_is_mixed_up(self, version: int, client_id: str | None) -> None:
         """Heartbeat is flexible from version 4 on; the client id never is."""
         server = connection()
-        message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        message = api.HeartbeatRequest("g", 1, "m")
         incoming = accept(server, frame(message, version, client_id=client_id))
         assert incoming.client_id == (client_id or "")
         assert server.client_id == (client_id or "")
@@ -184,13 +169,13 @@ class TestHeaders:
         assert incoming.expects_response
         parts = server.encode(incoming, api.HeartbeatResponse(ErrorCode.ILLEGAL_GENERATION))
         body = body_of(parts, flexible=version >= 4)
-        answer, position = codec.decode(HeartbeatResponse, version, body)
-        assert answer.error_code == ErrorCode.ILLEGAL_GENERATION
+        answer, position = codec.decode(api.HeartbeatResponse, version, body)
+        assert answer.error == ErrorCode.ILLEGAL_GENERATION
         assert position == len(body)
 
     def test_tags_in_the_header_are_refused(self) -> None:
         """A newer client may put some there."""
-        message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        message = api.HeartbeatRequest("g", 1, "m")
         data = frame(message, 4, tags=b"\x01\x05\x02ab")
         assert accept(connection(), data).request.group_id == "g"
 
@@ -218,7 +203,7 @@ class TestHeaders:
     )
     def test_a_client_is_cut_off_for_its_name(self, name: bytes, shown: str) -> None:
         """It may be what a computer is called, in whatever encoding; Kafka bears it, too."""
-        body = codec.encode_bytes(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0)
+        body = codec.encode_bytes(api.HeartbeatRequest("g", 1, "m"), 0)
         header = struct.pack(">hhih", 12, 0, 77, len(name)) + name
         server = KafkaServerConnection(offer=EVERYTHING, max_frame_bytes=40_000)
         incoming = accept(server, struct.pack(">i", len(header + body)) + header + body)
@@ -324,7 +309,7 @@ class TestRefusals:
         server = connection(Offer([]))
         for version in operation.versions.versions():
             request = generic_of(operation.request)()
-            if isinstance(request, ProduceRequest):
+            if operation.key is ApiKey.PRODUCE:
                 request.acks = 1
             answer = receive(server, frame(request, version))
             assert isinstance(answer, Reply)
@@ -350,11 +335,11 @@ class TestRefusals:
         """Listed for librdkafka's sake, refused in its own layout."""
         answer = reply(connection(), frame(produce_request(acks=1), version))
         body = body_of(answer.parts, flexible=False)
-        message, position = codec.decode(ProduceResponse, version, body)
+        message, position = codec.decode(api.ProduceResponse, version, body)
         assert position == len(body)
-        topic = message.responses[0]
-        assert (topic.name, topic.partition_responses[0].index) == ("t", 4)
-        assert topic.partition_responses[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+        (result,) = message.partitions
+        assert (result.topic, result.partition) == ("t", 4)
+        assert result.error is ErrorCode.UNSUPPORTED_VERSION
 
     def test_old_produce_without_acks_is_answered(self) -> None:
         """It expects no answer and would read one as that of its next request."""
@@ -401,19 +386,15 @@ class TestAnswers:
         batch = bytearray(61)
         batch[22] = 4
         request = produce_request(acks=1, records=bytes(batch))
-        request.topic_data.append(
-            TopicProduceData(
-                name="u", partition_data=[PartitionProduceData(index=0, records=bytes(61))]
-            )
-        )
+        request.partitions.append(api.ProducePartition("u", 0, memoryview(bytes(61))))
         server = connection()
         incoming = accept(server, frame(request, 6))
         assert [entry.topic for entry in incoming.request.partitions] == ["u"]
         parts = server.encode(
             incoming, api.ProduceResponse([api.ProducePartitionResult("u", 0, base_offset=8)])
         )
-        message, _ = codec.decode(ProduceResponse, 6, body_of(parts, flexible=False))
-        codes = {topic.name: topic.partition_responses[0].error_code for topic in message.responses}
+        message, _ = codec.decode(api.ProduceResponse, 6, body_of(parts, flexible=False))
+        codes = {each.topic: each.error for each in message.partitions}
         assert codes == {"u": 0, "t": ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
         assert len(accept(server, frame(request, 7)).request.partitions) == 2
 
@@ -451,9 +432,9 @@ class TestAnswers:
         server = connection()
         incoming = accept(server, frame(produce_request(acks=1), 9))
         parts = server.encode_error(incoming, ErrorCode.UNKNOWN_SERVER_ERROR, "broken")
-        message, _ = codec.decode(ProduceResponse, 9, body_of(parts, flexible=True))
-        result = message.responses[0].partition_responses[0]
-        assert (result.index, result.error_code, result.error_message) == (4, -1, "broken")
+        message, _ = codec.decode(api.ProduceResponse, 9, body_of(parts, flexible=True))
+        (result,) = message.partitions
+        assert (result.partition, result.error, result.error_message) == (4, -1, "broken")
 
     def test_response_over_two_gigabytes_wraps_its_size(self) -> None:
         """The size field is an int32."""

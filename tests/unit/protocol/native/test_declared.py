@@ -7,7 +7,7 @@ import pytest
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ProtocolError
 from seglog.protocol.native.frames import RecordCursor
-from seglog.protocol.native.messages import OPERATION_OF_KEY
+from seglog.protocol.native.operations import OPERATION_OF_KEY
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from seglog.protocol.native import (
     VersionRefusedError,
     may_be_magic,
 )
-from seglog.protocol.native.messages import ALL_OPERATIONS
+from seglog.protocol.native.operations import ALL_OPERATIONS
 from support.native_pair import (
     MAX_FRAME_BYTES,
     decode,

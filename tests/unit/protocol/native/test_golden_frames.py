@@ -13,7 +13,7 @@ import pytest
 
 from seglog.protocol.api import ApiKey
 from seglog.protocol.native import NativeClient, NativeServer
-from seglog.protocol.native.messages import ALL_OPERATIONS
+from seglog.protocol.native.operations import ALL_OPERATIONS
 from support.native_pair import decode, greeted_pair, joined, send_request, send_response
 from support.native_samples import hello_bytes, samples
 

@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from seglog.protocol import api
+from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.native import hot_path
 from seglog.protocol.native.frames import RecordCursor, RecordSink
-from seglog.protocol.native.messages import data
+from seglog.protocol.native.operations import OPERATION_OF_KEY
 from support.native_samples import TOPIC_ID, samples
 
+PRODUCING, FETCHING = OPERATION_OF_KEY[ApiKey.PRODUCE], OPERATION_OF_KEY[ApiKey.FETCH]
 RECORDS = memoryview(bytearray(b"0123456789"))
 PRODUCE = [0, 0, 7, -1, 30000, [["a", 0, 4, None], ["a", 1, 6, None]], None]
 FETCH = [1, 0, 7, 500, 1, 1024, [["a", 0, 5, 100, -1, None]], 1]
@@ -19,7 +21,7 @@ FETCH = [1, 0, 7, 500, 1, 1024, [["a", 0, 5, 100, -1, None]], 1]
 def test_plain_produce_request_is_decoded_differently() -> None:
     """Both ways give equal objects, and views of the same memory."""
     fast = hot_path.unpack_produce(PRODUCE, RECORDS, 0, 10)
-    generic = data.PRODUCE_REQUEST.unpack(PRODUCE[3:], RecordCursor(RECORDS, 0, 10))
+    generic = PRODUCING.request.unpack(PRODUCE[3:], RecordCursor(RECORDS, 0, 10))
     assert fast == generic
     assert fast is not None
     view = fast.partitions[1].records
@@ -30,7 +32,7 @@ def test_plain_produce_request_is_decoded_differently() -> None:
 
 def test_plain_fetch_request_is_decoded_differently() -> None:
     """Both ways give equal objects."""
-    generic = data.FETCH_REQUEST.unpack(FETCH[3:], RecordCursor(RECORDS, 0, 0))
+    generic = FETCHING.request.unpack(FETCH[3:], RecordCursor(RECORDS, 0, 0))
     assert hot_path.unpack_fetch(FETCH) == generic
 
 
@@ -99,14 +101,14 @@ def test_unusual_fetch_request_is_taken_for_a_plain_one(path: tuple[int, ...], v
 def test_longer_or_shorter_produce_request_is_refused(header: list[Any]) -> None:
     """Fields may be added at the end; the generic codec takes them."""
     assert hot_path.unpack_produce(header, RECORDS, 0, 10) is None
-    generic = data.PRODUCE_REQUEST.unpack(header[3:], RecordCursor(RECORDS, 0, 10))
+    generic = PRODUCING.request.unpack(header[3:], RecordCursor(RECORDS, 0, 10))
     assert generic == hot_path.unpack_produce(PRODUCE, RECORDS, 0, 10)
 
 
 def test_responses_are_packed_differently() -> None:
     """Both ways give the same array and the same record bytes behind it."""
     _, produced = samples()[api.ApiKey.PRODUCE]
-    expected = [9, 0, *data.PRODUCE_RESPONSE.pack(produced, RecordSink())]
+    expected = [9, 0, *PRODUCING.response.pack(produced, RecordSink())]
     packed = hot_path.pack_produce_response(produced, 9)
     expected[2][0][6] = [tuple(entry) for entry in expected[2][0][6]]
     assert packed == expected
@@ -114,7 +116,7 @@ def test_responses_are_packed_differently() -> None:
     _, fetched = samples()[api.ApiKey.FETCH]
     fast_sink, generic_sink = RecordSink(), RecordSink()
     fast = hot_path.pack_fetch_response(fetched, 9, fast_sink)
-    generic = [9, 0, *data.FETCH_RESPONSE.pack(fetched, generic_sink)]
+    generic = [9, 0, *FETCHING.response.pack(fetched, generic_sink)]
     generic[2][0][7] = [tuple(entry) for entry in generic[2][0][7]]
     assert fast == generic
     assert fast_sink.parts == generic_sink.parts

@@ -3,42 +3,31 @@
 import pytest
 
 from seglog.protocol import api
+from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka import codec
-from seglog.protocol.kafka.messages import transaction_steps as wire
-from seglog.protocol.kafka.translate import transactions
+from support.kafka_messages import read_request, written_response
 
-TOPICS = [wire.AddPartitionsToTxnTopic(name="t", partitions=[1, 2])]
+TOPICS = [{"name": "t", "partitions": [1, 2]}]
 
 
 def test_single_and_batched_transactions_are_mixed_up() -> None:
     """Clients name one transaction up to version 3, brokers several from version 4 on."""
-    old = wire.AddPartitionsToTxnRequest(
-        transactions=[],
+    old = read_request(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
         v3_and_below_transactional_id="tx",
         v3_and_below_producer_id=5,
         v3_and_below_producer_epoch=6,
         v3_and_below_topics=TOPICS,
     )
     expected = api.TransactionPartitions("tx", 5, 6, [("t", 1), ("t", 2)])
-    assert transactions.read_add_partitions(old, 3).transactions == [expected]
-    new = wire.AddPartitionsToTxnRequest(
-        transactions=[
-            wire.AddPartitionsToTxnTransaction(
-                transactional_id="tx",
-                producer_id=5,
-                producer_epoch=6,
-                verify_only=True,
-                topics=TOPICS,
-            )
-        ],
-        v3_and_below_transactional_id="",
-        v3_and_below_producer_id=0,
-        v3_and_below_producer_epoch=0,
-        v3_and_below_topics=[],
+    assert old.transactions == [expected]
+    named = {"transactional_id": "tx", "producer_id": 5, "producer_epoch": 6, "topics": TOPICS}
+    new = read_request(
+        ApiKey.ADD_PARTITIONS_TO_TXN, 4, transactions=[{**named, "verify_only": True}]
     )
     expected.verify_only = True
-    assert transactions.read_add_partitions(new, 4).transactions == [expected]
+    assert new.transactions == [expected]
 
 
 def test_error_of_the_whole_request_is_lost_in_old_versions() -> None:
@@ -48,8 +37,7 @@ def test_error_of_the_whole_request_is_lost_in_old_versions() -> None:
         [api.TransactionPartitionsResult("tx", results)], ErrorCode.NOT_COORDINATOR
     )
     for version in range(6):
-        message = transactions.write_add_partitions(response, version)
-        codec.encode(message, version)
+        message = written_response(ApiKey.ADD_PARTITIONS_TO_TXN, response, version)
         if version < 4:
             (topic,) = message.results_by_topic_v3_and_below
             code = topic.results_by_partition[0].partition_error_code
@@ -71,15 +59,15 @@ def test_fenced_client_gets_an_error_it_does_not_know(
     error: ErrorCode, version: int, expected: ErrorCode
 ) -> None:
     """Older versions are told what stood for an error before it existed."""
-    assert transactions.write_end(api.EndTxnResponse(error), version).error_code == expected
-    offsets = transactions.write_add_offsets(api.AddOffsetsToTxnResponse(error), version)
-    assert offsets.error_code == expected
+    for key, response in (
+        (ApiKey.END_TXN, api.EndTxnResponse(error)),
+        (ApiKey.ADD_OFFSETS_TO_TXN, api.AddOffsetsToTxnResponse(error)),
+    ):
+        assert written_response(key, response, version).error_code == expected
 
 
 def test_epoch_is_bumped_for_an_old_client() -> None:
     """It would go on with the epoch it has, and be fenced."""
-    message = wire.EndTxnRequest(
-        transactional_id="tx", producer_id=1, producer_epoch=2, committed=True
-    )
-    assert not transactions.read_end(message, 4).bumps_epoch
-    assert transactions.read_end(message, 5).bumps_epoch
+    asked = {"transactional_id": "tx", "producer_id": 1, "producer_epoch": 2, "committed": True}
+    assert not read_request(ApiKey.END_TXN, 4, **asked).bumps_epoch
+    assert read_request(ApiKey.END_TXN, 5, **asked).bumps_epoch

@@ -5,7 +5,6 @@ import pytest
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode
-from seglog.protocol.kafka.translate import produce, producers
 from support.kafka_messages import read_request, written_response
 
 
@@ -22,7 +21,8 @@ def test_fenced_producer_gets_an_error_it_does_not_know(
     error: ErrorCode, version: int, expected: ErrorCode
 ) -> None:
     """It would take an unknown code for a reason to retry for ever."""
-    assert producers.write_init(api.InitProducerIdResponse(error), version).error_code == expected
+    response = api.InitProducerIdResponse(error)
+    assert written_response(ApiKey.INIT_PRODUCER_ID, response, version).error_code == expected
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_producing_client_gets_an_error_it_does_not_know(
 ) -> None:
     """As FETCH-10."""
     response = api.ProduceResponse([api.ProducePartitionResult("t", 0, error)])
-    message = produce.write_response(response, version)
+    message = written_response(ApiKey.PRODUCE, response, version)
     assert message.responses[0].partition_responses[0].error_code == expected
 
 

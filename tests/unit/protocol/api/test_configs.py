@@ -7,7 +7,7 @@ from seglog.protocol.api import ApiKey
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.kafka.operations import OPERATION_OF_KEY
 from seglog.protocol.native.frames import RecordCursor
-from seglog.protocol.native.messages import OPERATION_OF_KEY as NATIVE_OPERATIONS
+from seglog.protocol.native.operations import OPERATION_OF_KEY as NATIVE_OPERATIONS
 from seglog.protocol.types import AlterConfigOperation, ConfigResourceType, ConfigSource
 from support.kafka_messages import read_request, written_response
 

@@ -1,1 +1,0 @@
-"""From messages of each version to typed requests and responses and back, by family."""
