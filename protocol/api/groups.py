@@ -142,7 +142,7 @@ class JoinGroupResponse:
     error: ErrorCode = error_code("0+", default=ErrorCode.NONE)
     generation_id: int = int32("0+", default=-1)
     protocol_type: str | None = string("7+", nullable="7+", default=None, ignorable=True)
-    protocol_name: str | None = string("0+", nullable="7+", default=None, null="")
+    protocol_name: str | None = string("0+", nullable="7+", default=None, absent="", null="")
     leader_id: str = string("0+", kafka="leader", default="")
     skip_assignment: bool = boolean("9+", default=False, ignorable=True)
     members: list[JoinedMember] = array(JoinedMember, "0+", default_factory=list)

@@ -194,7 +194,7 @@ class _EncoderCompiler:
             add(depth, "x = x.encode()")
         add(depth, "n = records_length(x)" if kind == "records" else "n = len(x)")
         self._length(depth, write, short=kind == "string")
-        # A source of nothing is no part: who sends it would ask a file for no bytes.
+        # An empty source is no part: the connection would ask its file for no bytes.
         add(depth, f"if n: {write}(x)" if kind == "records" else f"{write}(x)")
 
     def _encoder(self, layout: Layout) -> str:

@@ -1,31 +1,63 @@
-"""How a Kafka message is declared: once, as a class, with version ranges on its fields.
+"""Declarations as Kafka's schemas have them: of stored records, and of refused operations.
 
-    class TopicProduceData(Struct):
-        name: str = string("0-12", ignorable=True)
-        topic_id: bytes = uuid("13+", ignorable=True)
-        partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
+    class OffsetCommitKey(Message, api_key=1, versions="0-1"):
+        group: str = string("0-1")
+        topic: str = string("0-1")
+        partition: int = int32("0-1")
 
-    class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
-        ...
-
-One class serves all versions. The order of the fields is their order on the wire. A field that a
-version does not carry has its default after decoding, and must have it (or be ``ignorable``) to be
-encoded. The default is 0, False, "", empty, or what ``default`` says; a field of a struct type is
-None while it is absent. To a type checker only a field with an explicit ``default`` may be left out
-of a constructor call, so nothing is forgotten by accident.
+One class serves all versions, with Kafka's names in the order of the wire; operations that are
+served are declared in ``seglog.protocol.api`` with names of ours, see ``declaration``. A field that
+a version does not carry has its default after decoding, and must have it (or be ``ignorable``) to
+be encoded. To a type checker only a field with an explicit ``default`` may be left out of a
+constructor call, so nothing is forgotten by accident.
 
 A class has slots and nothing else: its constructor is compiled on first use, its codecs per version
 on first use (``codec``), so that a declaration costs little at import.
 """
 
+import dataclasses
 from typing import Any, ClassVar, Final, TypeAlias, cast, dataclass_transform
 
-from seglog.protocol.declaration.fields import FIXED_FORMATS, PLAIN_DEFAULTS, ZERO_UUID, Field
+from seglog.protocol.declaration import fields
+from seglog.protocol.declaration.fields import (
+    FIXED_FORMATS,
+    ZERO_UUID,
+    Field,
+    array,
+    binary,
+    boolean,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    nested,
+    records,
+    string,
+    uuid,
+    wire_field,
+)
 from seglog.protocol.declaration.keys import RecordSource
 from seglog.protocol.declaration.layout import WireMessage
 from seglog.protocol.declaration.versions import VersionRange, version_range
 
-__all__ = ["FIXED_FORMATS", "ZERO_UUID", "Field"]
+__all__ = [
+    "FIXED_FORMATS",
+    "ZERO_UUID",
+    "Field",
+    "array",
+    "binary",
+    "boolean",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "nested",
+    "records",
+    "string",
+    "uuid",
+]
 
 NOT_REQUESTED: Final = -(2**31)
 """In place of a set of authorized operations that the client did not ask for."""
@@ -35,103 +67,11 @@ RecordsField: TypeAlias = memoryview | bytes | RecordSource | None
 _EMPTY_LIST: Final = object()
 
 
-def field(
-    kind: str,
-    versions: str,
-    *,
-    element: "type[Struct] | str | None" = None,
-    default: Any = ...,
-    nullable: str = "",
-    ignorable: bool = False,
-    tag: int | None = None,
-    tagged: str = "",
-) -> Any:
-    """Declare a field of any kind; the functions below are shorter for each of them.
-
-    Args:
-        kind: see ``Field``.
-        versions: the versions that carry it.
-        element: see ``Field``.
-        default: the value where it is absent.
-        nullable: the versions in which it may be null.
-        ignorable: whether encoding may drop it in a version that cannot carry it.
-        tag: its number in the tagged block.
-        tagged: the versions that carry it in the tagged block; all of ``versions`` if left out.
-    """
-    if default is ...:
-        default = PLAIN_DEFAULTS.get(kind, 0)
-    in_block = version_range("" if tag is None else tagged or versions)
-    return Field(
-        kind, version_range(versions), version_range(nullable), default, ignorable, tag, in_block,
-        element,
-    )  # fmt: skip
-
-
-def boolean(versions: str, **options: Any) -> Any:
-    """One byte, 0 or 1."""
-    return field("boolean", versions, **options)
-
-
-def int8(versions: str, **options: Any) -> Any:
-    """A signed byte."""
-    return field("int8", versions, **options)
-
-
-def int16(versions: str, **options: Any) -> Any:
-    """Two bytes, signed."""
-    return field("int16", versions, **options)
-
-
-def int32(versions: str, **options: Any) -> Any:
-    """Four bytes, signed."""
-    return field("int32", versions, **options)
-
-
-def int64(versions: str, **options: Any) -> Any:
-    """Eight bytes, signed."""
-    return field("int64", versions, **options)
-
-
-def float64(versions: str, **options: Any) -> Any:
-    """Eight bytes, IEEE 754."""
-    return field("float64", versions, **options)
-
-
-def string(versions: str, **options: Any) -> Any:
-    """UTF-8 behind its length."""
-    return field("string", versions, **options)
-
-
-def binary(versions: str, **options: Any) -> Any:
-    """Bytes behind their length; decoding copies them."""
-    return field("binary", versions, **options)
-
-
-def uuid(versions: str, **options: Any) -> Any:
-    """Sixteen bytes; all zero means none."""
-    return field("uuid", versions, **options)
-
-
-def records(versions: str, **options: Any) -> Any:
-    """Record batches behind their length; decoding gives a view of the input, not a copy."""
-    return field("records", versions, **options)
-
-
-def array(element: "type[Struct] | str", versions: str, **options: Any) -> Any:
-    """Elements behind their count: structs, or a kind by its name."""
-    return field("array", versions, element=element, **options)
-
-
-def nested(element: "type[Struct]", versions: str, **options: Any) -> Any:
-    """One struct within another; None while it is absent."""
-    return field("struct", versions, element=element, **options)
-
-
 @dataclass_transform(
     kw_only_default=True,
     field_specifiers=(
-        field, boolean, int8, int16, int32, int64, float64, string, binary, uuid, records, array,
-        nested,
+        fields.field, boolean, int8, int16, int32, int64, float64, string, binary, uuid, records,
+        array, nested,
     ),
 )  # fmt: skip
 class StructType(type):
@@ -140,14 +80,16 @@ class StructType(type):
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
     ) -> "StructType":
-        declared = {key: value for key, value in namespace.items() if isinstance(value, Field)}
-        fields = []
-        for key, value in declared.items():
+        declared: dict[str, Field] = {}
+        for key, value in namespace.items():
+            wire = wire_field(value) if isinstance(value, dataclasses.Field) else value
+            if isinstance(wire, Field):
+                declared[key] = wire
+                wire.name = key
+        for key in declared:
             del namespace[key]
-            value.name = key
-            fields.append(value)
         namespace["__slots__"] = tuple(declared)
-        namespace["__fields__"] = tuple(fields)
+        namespace["__fields__"] = tuple(declared.values())
         return super().__new__(cls, name, bases, namespace, **options)
 
     def __init__(
