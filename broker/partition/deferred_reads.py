@@ -22,8 +22,10 @@ def read_pools(logs: LogManager, directories: DirectoryWorkers) -> PoolOf:
     """The threads that read a file, by its path: a disk that hangs holds up no reader of others."""
 
     def pool_of(path: str) -> WorkerPool:
-        log_dirs = (log_dir.path for log_dir in logs.log_dirs)
-        return directories.reads(next(each for each in log_dirs if path.startswith(f"{each}/")))
+        for log_dir in logs.log_dirs:
+            if path.startswith(f"{log_dir.path}/"):
+                return directories.reads(log_dir.path)
+        raise ValueError(f"{path} is in none of the data directories")
 
     return pool_of
 

@@ -4,7 +4,7 @@ The metadata of a member and its assignment are opaque bytes: clients agree on t
 """
 
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from seglog.protocol.declaration.fields import (
     array,
@@ -41,6 +41,12 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
+def _only_key(request: Any) -> str:
+    # Of several keys, all but the first would be lost without a word.
+    (key,) = request.keys
+    return str(key)
+
+
 @kafka_order("key", "key_type")
 @shape
 class FindCoordinatorRequest:
@@ -53,7 +59,7 @@ class FindCoordinatorRequest:
     key: ClassVar = kafka_only(
         string("0-3"),
         take=lambda request, key: request.keys.append(key),
-        give=lambda request: request.keys[0],
+        give=_only_key,
     )
 
 

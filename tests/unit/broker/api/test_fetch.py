@@ -346,7 +346,9 @@ async def test_parked_fetch_is_answered_after_the_work_that_its_read_needs(
 
     def read_after_work(*args: Any, **options: Any) -> FetchData:
         if not done.is_set():
-            raise DeferredReadError("a segment", "it has to be looked through", work)
+            raise DeferredReadError(
+                log.segments.active.log.path, "it has to be looked through", work
+            )
         return read(*args, **options)
 
     def work() -> Callable[[], None]:

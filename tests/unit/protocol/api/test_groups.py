@@ -4,7 +4,8 @@ import pytest
 
 from seglog.protocol import api
 from seglog.protocol.api import ApiKey
-from seglog.protocol.errors import ErrorCode
+from seglog.protocol.errors import ErrorCode, ProtocolError
+from seglog.protocol.kafka import codec
 from seglog.protocol.kafka.schema import NOT_REQUESTED
 from support.kafka_messages import read_request, written_response
 
@@ -68,6 +69,13 @@ def test_single_and_batched_coordinators_are_mixed_up() -> None:
         message = written_response(ApiKey.FIND_COORDINATOR, response, version)
         error = message.error_code if version < 4 else message.coordinators[0].error_code
         assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_several_keys_are_refused_in_a_version_that_carries_one() -> None:
+    """Versions 0 to 3: the client would wait for the others for ever."""
+    codec.encode(api.FindCoordinatorRequest(["a"]), 3)
+    with pytest.raises(ProtocolError, match=r"FindCoordinatorRequest\.key "):
+        codec.encode(api.FindCoordinatorRequest(["a", "b"]), 3)
 
 
 def test_leaving_member_of_an_old_client_is_lost() -> None:
