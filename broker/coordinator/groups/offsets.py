@@ -293,7 +293,11 @@ class GroupOffsets(OffsetLookups):
             for run in split_by_size(records, self._store.batch_bytes_max(group.group_id)):
                 base_offset = self._store.partition(group.group_id).log.offsets.log_end
                 acknowledgement = self._store.append(
-                    group.group_id, run, producer_id=producer_id, producer_epoch=producer_epoch
+                    group.group_id,
+                    run,
+                    producer_id=producer_id,
+                    producer_epoch=producer_epoch,
+                    is_bounded=True,
                 )
                 written = entries[position : position + len(run)]
                 position += len(run)

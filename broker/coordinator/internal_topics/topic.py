@@ -18,6 +18,7 @@ from seglog.broker.storage.identifiers import random_id
 from seglog.broker.storage.log.producer_state import AppendOrigin
 from seglog.config import BrokerConfig
 from seglog.protocol.compression import Codec
+from seglog.protocol.errors import ErrorCode, RecordError
 from seglog.protocol.records.batch import HEADER_BYTES
 from seglog.protocol.records.builder import build_batch
 from seglog.protocol.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Acks
@@ -97,6 +98,7 @@ class InternalTopic:
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
+        is_bounded: bool = False,
     ) -> "asyncio.Future[None] | None":
         """Append records of one key as one batch; they are in force when this returns.
 
@@ -106,6 +108,8 @@ class InternalTopic:
             producer_id: of the transaction that the records belong to; without one they count at
                 once.
             producer_epoch: of that producer.
+            is_bounded: whether max.message.bytes holds, as for all that clients make up; what a
+                coordinator has to store of its own has the segment as its bound.
 
         Returns:
             What an acknowledgement has to wait for, None if it may be given at once. The future may
@@ -124,6 +128,12 @@ class InternalTopic:
             producer_epoch=producer_epoch,
             is_transactional=producer_id != NO_PRODUCER_ID,
         )
+        bytes_max = partition.log.config.max_message_bytes
+        if is_bounded and len(batch) > bytes_max:
+            raise RecordError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch has {len(batch)} bytes, max.message.bytes is {bytes_max}",
+            )
         info = partition.append(memoryview(batch), Acks.ALL, now_ms, AppendOrigin.COORDINATOR)
         return partition.acknowledgement(info, Acks.ALL)
 
