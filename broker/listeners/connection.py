@@ -78,6 +78,7 @@ class Connection:
         self._is_reading = False
         self._is_writing = False
         self._flush_is_due = False
+        self._turn_is_due = False
         self._turn_ends_ns = 0
         self._bytes_since_active = 0
 
@@ -230,7 +231,8 @@ class Connection:
                 return
             if self._output.sent_bytes >= sent_bytes_max or _now_ns() >= self._turn_ends_ns:
                 self._pause_with_frames()
-                self._loop.call_soon(self._timed, self._continue_reading)
+                self._turn_is_due = True
+                self._loop.call_soon(self._timed, self._take_turn)
                 return
 
     def _read_frames_safely(self) -> bool:
@@ -307,9 +309,17 @@ class Connection:
         )
         return True
 
+    def _take_turn(self) -> None:
+        self._turn_is_due = False
+        self._continue_reading()
+
     def _continue_reading(self) -> None:
         """Go on with frames that were left where they were, then with the socket."""
-        if self._state is _State.OPEN and not self._is_reading and not self._must_pause():
+        # Not before a turn that is due: it would end with another one due, and each answer that
+        # becomes ready would add one to every round.
+        if self._is_reading or self._turn_is_due or self._state is not _State.OPEN:
+            return
+        if not self._must_pause():
             self._work()
 
     def _reject(self, error: ProtocolError) -> None:

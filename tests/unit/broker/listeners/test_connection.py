@@ -614,3 +614,43 @@ async def test_a_turn_is_at_least_one_request(monkeypatch: pytest.MonkeyPatch) -
         for _ in range(5):
             assert await client.receive() is not None
         client.close()
+
+
+async def test_answers_that_become_ready_give_a_connection_no_further_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A busy client has its one turn in each round, whatever it waits for besides."""
+    now_ns = 0
+    busy_in_round = 0
+    most_in_round = 0
+    loop = asyncio.get_running_loop()
+
+    def begin_round() -> None:
+        nonlocal busy_in_round
+        busy_in_round = 0
+        # As a callback of every round of the loop, like that of each connection with requests left.
+        rounds.append(loop.call_soon(begin_round))
+
+    def work(request: Any, _context: Any) -> Any:
+        nonlocal now_ns, busy_in_round, most_in_round
+        now_ns += 500_000
+        busy_in_round += 1
+        most_in_round = max(most_in_round, busy_in_round)
+        if request.acks == -1:
+            future = loop.create_future()
+            loop.call_soon(future.set_result, produced(request))
+            return Pending(future)
+        return produced(request)
+
+    rounds: list[asyncio.Handle] = []
+    async with running_listener(work, "connection.turn.ms=2") as (listener, _):
+        busy = await connect(listener.port)
+        monkeypatch.setattr(connection_module, "_now_ns", lambda: now_ns)
+        begin_round()
+        acks = [-1 if number % 4 == 0 else 1 for number in range(400)]
+        await busy.request(*(produce_request(acks=each) for each in acks))
+        for _ in acks:
+            assert await busy.receive() is not None
+        rounds[-1].cancel()
+        busy.close()
+    assert most_in_round <= 4
