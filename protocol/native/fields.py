@@ -11,6 +11,9 @@ from typing import Any, Final, NamedTuple
 from seglog.protocol.api import ZERO_TOPIC_ID
 from seglog.protocol.errors import ErrorCode, ProtocolError
 from seglog.protocol.native.frames import RecordCursor, RecordSink
+from seglog.protocol.wording import count_text
+
+_CHARACTERS_SHOWN: Final = 40
 
 
 class Field(NamedTuple):
@@ -45,8 +48,15 @@ def _integer(bits: int) -> Field:
 
 
 def _describe(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{type(value).__name__} of {len(text)} characters"
+    """Name a value of the wrong type in few words."""
+    # Not by its repr: that of arrays a thousand deep is a RecursionError, and that of a string
+    # takes four times its memory.
+    if isinstance(value, list):
+        return f"array of {count_text(len(value), 'element')}"
+    if isinstance(value, str | bytes) and len(value) > _CHARACTERS_SHOWN:
+        unit = "character" if isinstance(value, str) else "byte"
+        return f"{type(value).__name__} of {count_text(len(value), unit)}"
+    return repr(value)
 
 
 BOOLEAN: Final = _scalar(bool)

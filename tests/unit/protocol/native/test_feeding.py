@@ -164,6 +164,16 @@ def test_hostile_header_costs_memory_or_is_accepted(header: bytes) -> None:
     assert peak < 1_000_000
 
 
+def test_arrays_in_the_place_of_a_name_are_refused_at_any_depth() -> None:
+    """No depth that can be unpacked is too deep for the message that refuses it."""
+    head = b"".join(msgpack.packb(number) for number in (int(ApiKey.METADATA), 0, 7))
+    for depth in (1, 500, 1000, 1020):
+        server = greeted_pair()[1]
+        refusal = decode(server, frame_of(b"\x94" + head + b"\x91" * depth + b"\x90"))
+        assert isinstance(refusal, Reply)
+        assert refusal.error is ErrorCode.INVALID_REQUEST
+
+
 def test_nested_claims_cost_seconds() -> None:
     """msgpack reserves what each level of nesting claims; it never touches it, but counts it."""
     _, server = greeted_pair()
