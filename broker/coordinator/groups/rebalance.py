@@ -4,6 +4,8 @@ The base of ``ClassicGroup``: states and their transitions, deadlines, the end o
 leaving and silence.
 """
 
+from typing import Final
+
 from seglog.broker.coordinator.groups.members import Member, Members, Ticket
 from seglog.broker.coordinator.groups.state import (
     TRANSITIONS,
@@ -20,6 +22,9 @@ from seglog.protocol.api import (
     SyncGroupResponse,
 )
 from seglog.protocol.errors import ErrorCode
+
+_LEAST_WAIT_MS: Final = 1000
+"""Between two looks at members none of which has joined; they may ask for a wait of nothing."""
 
 
 class RebalancingGroup:
@@ -138,7 +143,7 @@ class RebalancingGroup:
         if len(self.members) and not self.members.elect_joined_leader():
             # Only static members, none of which is back yet: their sessions decide.
             self._initial_limit_ms = None
-            timeout_ms = max(1, self.members.rebalance_timeout_ms)
+            timeout_ms = max(_LEAST_WAIT_MS, self.members.rebalance_timeout_ms)
             self._rebalance_deadline_ms = now.monotonic_ms + timeout_ms
             return
         self.generation += 1

@@ -3,7 +3,12 @@
 import pytest
 
 from seglog.broker.coordinator.groups.members import Member
-from seglog.broker.coordinator.groups.state import TRANSITIONS, GroupState
+from seglog.broker.coordinator.groups.state import (
+    TRANSITIONS,
+    ClockReading,
+    GroupState,
+    Outcome,
+)
 from seglog.broker.errors import RequestError
 from seglog.protocol.errors import ErrorCode
 from support.group_broker import join_request, subscription
@@ -475,6 +480,34 @@ def test_a_group_of_missing_static_members_rebalances_without_end(driver: GroupD
     assert len(driver.group.members) == 2
     driver.advance(1)
     assert driver.group.state is GroupState.EMPTY
+
+
+def test_missing_static_members_without_patience_do_not_keep_the_broker_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They asked not to be waited for; until their sessions end, that is no timer of zero."""
+    driver = GroupDriver(delay_ms=3000)
+    for number in range(2):
+        driver.join(f"j{number}", instance=f"i{number}", session_ms=30_000)
+    driver.advance(3000)
+    ids = [driver.joined(f"j{number}").member_id for number in range(2)]
+    for each in ids:
+        driver.sync(f"s{each}", each)
+    for number in range(2):
+        driver.join(f"again{number}", instance=f"i{number}", session_ms=30_000, rebalance_ms=0)
+    driver.leave("", "i0")
+    looks = 0
+    expire = driver.group.expire
+
+    def counted(now: ClockReading) -> Outcome:
+        nonlocal looks
+        looks += 1
+        return expire(now)
+
+    monkeypatch.setattr(driver.group, "expire", counted)
+    driver.advance(30_000)
+    assert driver.group.state is GroupState.EMPTY
+    assert looks <= 40
 
 
 def test_a_static_member_leaves_by_its_instance_id(driver: GroupDriver) -> None:
