@@ -44,6 +44,10 @@ class Reachability:
         self._failures = 0
         self._failed: dict[Address, int] = {}
 
+    def renew_lock(self) -> None:
+        """In a forked child: another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
     def in_order(self, addresses: Iterable[Address]) -> list[Address]:
         """Those that have not failed since they answered last, as they are; then the others.
 

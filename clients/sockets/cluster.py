@@ -1,5 +1,6 @@
 """Asking a cluster from a thread: topics, leaders, and other state of a broker."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -26,6 +27,7 @@ from seglog.protocol.types import TopicPartition
 
 REACHABILITY: Final = Reachability()
 """What this process knows."""
+os.register_at_fork(after_in_child=REACHABILITY.renew_lock)
 _ResultT = TypeVar("_ResultT")
 
 

@@ -15,15 +15,17 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process_id = os.getpid()
         self._idle: dict[tuple[Address, str], list[SocketConnection]] = {}
+
+    def leave_to_parent(self) -> None:
+        """Begin anew in a forked child: the parent still talks through the connections."""
+        # Another thread of the parent may have held the lock, which nothing here would release.
+        self._lock = threading.Lock()
+        self._idle = {}
 
     def acquire(self, address: Address, config: ClientConfig, timeout_s: float) -> SocketConnection:
         """An idle connection, or a new one; raises ``BrokerUnreachableError``."""
         with self._lock:
-            if self._process_id != os.getpid():
-                # Forked: the sockets belong to the parent, which still talks through them.
-                self._idle, self._process_id = {}, os.getpid()
             idle = self._idle.get((address, config.client_id), [])
             while idle:
                 connection = idle.pop()
@@ -45,3 +47,5 @@ class ConnectionPool:
 
 POOL: Final = ConnectionPool()
 """The pool of this process."""
+
+os.register_at_fork(after_in_child=POOL.leave_to_parent)

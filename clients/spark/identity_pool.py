@@ -22,8 +22,13 @@ class IdentityPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process_id = os.getpid()
         self._idle: dict[str, list[ProducerIdentity]] = {}
+
+    def leave_to_parent(self) -> None:
+        """Begin anew in a forked child: the parent goes on with the same identities."""
+        # Another thread of the parent may have held the lock, which nothing here would release.
+        self._lock = threading.Lock()
+        self._idle = {}
 
     def acquire(self, cluster: SocketCluster) -> ProducerIdentity:
         """An unused one; asks for a new id if there is none.
@@ -37,9 +42,6 @@ class IdentityPool:
         """
         cluster_id = cluster.cluster_id
         with self._lock:
-            if self._process_id != os.getpid():
-                # Forked: the parent goes on with the same ones.
-                self._idle, self._process_id = {}, os.getpid()
             idle = self._idle.get(cluster_id)
             if idle:
                 return idle.pop()
@@ -66,3 +68,5 @@ def ask_for_id(cluster: SocketCluster) -> InitProducerIdResponse:
 
 IDENTITIES: Final = IdentityPool()
 """The pool of this process."""
+
+os.register_at_fork(after_in_child=IDENTITIES.leave_to_parent)

@@ -2,6 +2,9 @@
 
 import contextlib
 import socket
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -162,3 +165,34 @@ def test_a_connection_with_answers_on_the_way_is_not_kept(threaded_broker: FakeB
     busy.send(MetadataRequest([]), 5)
     pool.release(busy, CONFIG)
     assert busy.is_closed
+
+
+FORKING_PROGRAM = """
+    import os, signal, sys
+    from seglog.clients.config import Address, ClientConfig
+    from seglog.clients.sockets.cluster import REACHABILITY
+    from seglog.clients.sockets.pool import POOL
+    from seglog.protocol.api import MetadataRequest
+    address, config = Address(sys.argv[1], int(sys.argv[2])), ClientConfig()
+    POOL.release(POOL.acquire(address, config, 5), config)
+    with POOL._lock, REACHABILITY._lock:
+        # As another thread of the parent may at any time.
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            REACHABILITY.answered(address)
+            connection = POOL.acquire(address, config, 5)
+            answer = connection.request(MetadataRequest([]), 5)
+            os._exit(7 if answer.cluster_id == "fake" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert POOL.acquire(address, config, 5).request(MetadataRequest([]), 5).cluster_id == "fake"
+"""
+
+
+def test_a_forked_child_waits_for_no_lock_of_the_parent(threaded_broker: FakeBroker) -> None:
+    program = textwrap.dedent(FORKING_PROGRAM)
+    arguments = [threaded_broker.host, str(threaded_broker.port)]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
