@@ -141,8 +141,11 @@ class DeleteGroupsOperation:
         """
         response = DeleteGroupsResponse([])
         waiting: _Deletions = []
-        self._delete(request.group_ids[:_SLICE], response, waiting)
-        rest = request.group_ids[_SLICE:]
+        # Named twice, as for Kafka's brokers, it is deleted once: the second result would say
+        # that there is no such group.
+        group_ids = list(dict.fromkeys(request.group_ids))
+        self._delete(group_ids[:_SLICE], response, waiting)
+        rest = group_ids[_SLICE:]
         if not (rest or waiting):
             return response
         return self._services.begin(self._finish(rest, response, waiting), holds_input=False)

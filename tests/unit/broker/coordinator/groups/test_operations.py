@@ -105,6 +105,12 @@ async def test_a_group_named_again_and_again_is_described_as_often(groups: Group
     ]
 
 
+async def test_a_group_that_is_named_twice_is_deleted_once(groups: GroupBroker) -> None:
+    (deleted,) = (await groups.ask(DeleteGroupsRequest(["o", "o"]))).groups
+    assert (deleted.group_id, deleted.error) == ("o", ErrorCode.NONE)
+    assert "o" not in await listed(groups)
+
+
 async def test_many_groups_go_in_one_turn_of_the_loop(groups: GroupBroker) -> None:
     """Each is a write: the heartbeats of others come in between, and nothing is forgotten."""
     names = [f"n{number:03}" for number in range(250)]
