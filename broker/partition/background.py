@@ -31,7 +31,7 @@ from seglog.broker.storage.directories.disk_reserve import RESERVE_BYTES
 from seglog.broker.storage.directories.log_dir import LogDir, LogDirJob
 from seglog.broker.storage.directories.log_manager import LogManager
 from seglog.broker.storage.directories.retention_plan import RetentionFinding
-from seglog.broker.storage.errors import DeferredReadError, StorageError
+from seglog.broker.storage.errors import DeferredReadError, DiskFullError, StorageError
 from seglog.broker.storage.log.log import Log
 from seglog.config import BrokerConfig
 
@@ -160,13 +160,26 @@ class BackgroundWork:
     async def _take_away_in(self, log_dir: LogDir) -> None:
         while logs := self._retention.leaving().get(log_dir):
             errors = await self.store_log_starts({log: log.offsets.log_start for log in logs})
-            if errors:
+            if isinstance(errors.get(log_dir), DiskFullError):
+                await self._make_room_for_log_starts(log_dir, logs)
+            elif errors:
                 logger.warning(
                     "event=retention-postponed directory=%s error=%s", log_dir.path, errors[log_dir]
                 )
                 self._retention.keep(logs)
             else:
                 self._retention.take_away(logs, self._clock.time_ms())
+
+    async def _make_room_for_log_starts(self, log_dir: LogDir, logs: Collection[Log]) -> None:
+        """Make room on a full disk, in an order that needs no log start in the checkpoint."""
+        changed = self._retention.take_lowest_away(logs, self._clock.time_ms())
+        for log in changed:
+            sync = log.removed_names.begin_sync(log.directory).run
+            if await self._run_job(LogDirJob(log_dir, sync)) is not None:
+                self._retention.keep(logs)
+                return
+        self._housekeeping.hurry_deletions(log_dir, self._clock.time_ms())
+        await self.delete_files()
 
     async def _work_off(self, deferred: Iterable[DeferredReadError]) -> None:
         """Have indexes healed that retention has found damaged."""

@@ -8,6 +8,9 @@ index may be gone whose data file is back. So segments go in two steps:
     worker   log starts of the directory   from here on no record below is read
     owner    take_away                     the files get other names
 
+A full disk may have no room for the log starts, and only what goes makes room. Then one segment of
+each log goes at a time, from the lowest up, and its names are on disk before the next one follows.
+
 Between the two the segments are still part of their log, below its start. If the second step does
 not come, because the disk refuses or the broker stops, the next retention finds them there.
 """
@@ -224,6 +227,24 @@ class LogRetention:
                 continue
             if removed:
                 self._are_gone(log, {each: reasons[each] for each in removed}, now_ms)
+
+    def take_lowest_away(self, logs: Collection[Log], now_ms: int) -> list[Log]:
+        """Take the lowest of their segments away from logs whose starts find no room on the disk.
+
+        Returns:
+            The logs whose names have to be on disk before more is taken away.
+        """
+        changed = []
+        for log in logs:
+            planned = list(self._leaving.pop(log, ()))
+            lowest = planned[:1]
+            self._leaving[log] = lowest
+            self.take_away([log], now_ms)
+            if lowest and lowest[0].segment.base_offset not in log.segments:
+                changed.append(log)
+                if planned[1:]:
+                    self._leaving[log] = planned[1:]
+        return changed
 
     def gone(self, findings: Iterable[RetentionFinding]) -> list[RetentionFinding]:
         """Which of the segments that a run began to delete have left their logs by now."""
