@@ -4,9 +4,8 @@ Synchronous and without locks: every method runs on the thread that owns the log
 handed out to other threads (`FlushTicket.run`, file slices, sealed segments). The log decides first
 and writes second, so that a refused append leaves nothing on disk or in memory.
 
-The parts: ``append`` prepares a batch, ``writer`` writes it, ``reader`` reads,
-``timestamp_lookup`` finds by time, ``flush`` syncs, ``exchange`` exchanges segments,
-``loader`` opens a log.
+The parts: ``append`` prepares a batch, ``writer`` writes it, ``reader`` reads, ``timestamp_lookup``
+finds by time, ``flush`` syncs, ``exchange`` exchanges segments, ``loader`` opens a log.
 """
 
 import logging
@@ -402,6 +401,7 @@ class Log:
     ) -> Exchange | None:
         """Begin to put compacted segments in the place of others; see `LogExchanges.begin`."""
         self._truncator.check_at_rest()
+        self.closed_as = None
         return self._exchanges.begin(self.directory, new, old)
 
     def end_exchange(self, exchange: Exchange) -> None:

@@ -14,6 +14,8 @@ from seglog.broker.storage.files.file_system import OsFileSystem
 from seglog.broker.storage.files.system_calls import SystemCalls
 from seglog.broker.storage.log.closed_logs import read_closed_logs
 from seglog.broker.storage.log.log import Log
+from seglog.broker.storage.segment.segment import LogSegment
+from support.exchanges import replace_segments
 from support.faulty_file_system import FaultyFileSystem
 from support.ledger import read_committed
 from support.log_builder import NOW_MS, append, append_many, end_transaction, read_all
@@ -389,3 +391,31 @@ def test_transaction_index_that_is_removed_before_it_is_read_shows_no_aborted_re
     with pytest.raises(CorruptIndexError, match="restart"):
         read_committed(log)
     broker.kill()
+
+
+def test_compaction_after_the_start_takes_back_what_was_known_of_a_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the next start misses the transaction index of a segment that was compacted away."""
+    broker = ManagedLogs(tmp_path)
+    (log,) = broker.create_topic("t", 1)
+    append(log, [b"aborted"], producer_id=7, sequence=0, transactional=True)
+    end_transaction(log, 7, commit=False)
+    log.roll(NOW_MS)
+    append(log, [b"last"])
+    stop_later(broker, tmp_path)
+    broker = ManagedLogs(tmp_path)
+    log = broker.log("t")
+    sealed = log.segments.first
+    assert sealed is not None
+    cleaned = LogSegment.create(
+        OsFileSystem(), log.directory, 0, log.config, NOW_MS, suffix=".cleaned"
+    )
+    cleaned.on_become_inactive()
+    for segment in replace_segments(log, [cleaned], [sealed]):
+        segment.delete_files()
+    stop_later(broker, tmp_path)
+    broker, calls = start(tmp_path)
+    assert calls.opened == {}
+    assert "event=transaction-index-rebuilt" not in caplog.text
+    broker.stop()
