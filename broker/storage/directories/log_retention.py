@@ -87,6 +87,10 @@ class LogRetention:
         self._schedule_deletion = schedule_deletion
         self._deferred: dict[str, DeferredReadError] = {}
         self._leaving: dict[Log, Sequence[PlannedDeletion]] = {}
+        # Plans look at it while others have their turn. A plan that did not know of a log would
+        # raise its start once more, and the step that waits for the disk would take segments away
+        # below a start that is only in memory.
+        self._bytes_leaving: dict[Log, int] = {}
 
     @property
     def held_by_future(self) -> list[TopicPartition]:
@@ -144,13 +148,7 @@ class LogRetention:
         findings.sort()
 
     def _new_plan(self, now_ms: int) -> RetentionPlan:
-        return RetentionPlan(now_ms, self._bytes_leaving())
-
-    def _bytes_leaving(self) -> dict[Log, int]:
-        return {
-            log: sum(each.segment.size_bytes for each in planned)
-            for log, planned in self._leaving.items()
-        }
+        return RetentionPlan(now_ms, self._bytes_leaving)
 
     def _finish_step(
         self,
@@ -189,8 +187,9 @@ class LogRetention:
                 continue
             if passed:
                 # The active one may have to wait for room.
-                self._leaving[log] = planned[: len(passed)]
-                found += [each.finding() for each in self._leaving[log]]
+                leaving = self._leaving[log] = planned[: len(passed)]
+                self._bytes_leaving[log] = sum(each.segment.size_bytes for each in leaving)
+                found += [each.finding() for each in leaving]
         return sorted(found)
 
     # ---- the second step
@@ -203,18 +202,22 @@ class LogRetention:
                 log_dir = self._directories.find(parent_directory(log.directory))
                 found.setdefault(log_dir, []).append(log)
             else:
-                del self._leaving[log]
+                self._stop_leaving(log)
         return found
+
+    def _stop_leaving(self, log: Log) -> Sequence[PlannedDeletion]:
+        self._bytes_leaving.pop(log, None)
+        return self._leaving.pop(log, ())
 
     def keep(self, logs: Collection[Log]) -> None:
         """Take nothing away from logs whose starts are not on disk; the next run tries again."""
         for log in logs:
-            self._leaving.pop(log, None)
+            self._stop_leaving(log)
 
     def take_away(self, logs: Collection[Log], now_ms: int) -> None:
         """Take the segments below their starts, which are on disk, away from logs."""
         for log in logs:
-            planned = self._leaving.pop(log, ())
+            planned = self._stop_leaving(log)
             if not planned or self._registry.get(log.topic_partition) is not log:
                 continue
             # Meanwhile an exchange may have put other segments in their place.
@@ -308,8 +311,7 @@ class LogRetention:
         except StorageError as error:
             self._failures.report(log_dir, error)
             return
-        leaving = self._bytes_leaving()
-        leaving_bytes = sum(leaving.get(log, 0) for log in logs)
+        leaving_bytes = sum(self._bytes_leaving.get(log, 0) for log in logs)
         usage = DirectoryUsage(
             sum(log.segment_bytes_total for log in logs) - leaving_bytes,
             free_bytes + log_dir.bytes_pending_deletion + leaving_bytes,

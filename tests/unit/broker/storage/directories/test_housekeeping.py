@@ -290,6 +290,31 @@ def test_retention_takes_one_log_after_the_other(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_no_segment_goes_whose_log_start_is_not_on_disk(tmp_path: Path) -> None:
+    """DEL-8: two runs of retention find segments of one log, the second one while the first waits.
+
+    The second one has begun to plan before the first found anything.
+    """
+    broker = ManagedLogs(tmp_path, log_retention_ms=1000)
+    broker.create_topic("a", 1, SMALL)
+    [log] = broker.create_topic("t", 1, SMALL)
+    fill(log, 4, first_ms=NOW_MS - DAY_MS, step_ms=3000)
+    retention = broker.manager.housekeeping.retention
+    later: list[RetentionFinding] = []
+    steps = retention.steps(NOW_MS, later, only=["a", "t"], dry_run=False)
+    next(steps)
+    found = retention.run(NOW_MS - DAY_MS + 2000, only=["t"], dry_run=False)
+    assert [each.base_offset for each in found] == [0]
+    on_disk = log.offsets.log_start
+    for _ in steps:  # the checkpoint with the log start of the first run is being written
+        pass
+    retention.take_away([log], NOW_MS)
+    assert log.segments.base_offsets[0] <= on_disk
+    broker.run_retention(NOW_MS)
+    assert log.segments.base_offsets == [4]
+    broker.kill()
+
+
 @pytest.mark.parametrize("is_made_anew", [False, True])
 def test_a_topic_deleted_between_two_slices_is_in_no_checkpoint(
     tmp_path: Path, *, is_made_anew: bool
