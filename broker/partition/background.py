@@ -117,12 +117,22 @@ class BackgroundWork:
         Args:
             only: names topics, None means all.
         """
+        findings = await self._run_retention_once(only)
+        if deferred := self._retention.take_deferred():
+            await self._work_off(deferred)
+            again = await self._run_retention_once(only)
+            known = {(each.topic_partition, each.base_offset) for each in findings}
+            new = [each for each in again if each[:2] not in known]
+            findings = sorted([*findings, *new])
+        return self._retention.gone(findings)
+
+    async def _run_retention_once(self, only: Collection[str] | None) -> list[RetentionFinding]:
         findings: list[RetentionFinding] = []
         steps = self._retention.steps(self._clock.time_ms(), findings, only=only, dry_run=False)
         async for _ in in_turns(steps):
             pass
         await self._take_segments_away(findings)
-        return self._retention.gone(findings)
+        return findings
 
     def begin_retention(self, log: Log) -> None:
         """Apply the retention rules to the topic of a log, soon."""
@@ -143,9 +153,6 @@ class BackgroundWork:
             if not partition.is_closed:
                 partition.roll_if_overdue(now_ms)
         await self.run_retention()
-        if deferred := self._retention.take_deferred():
-            await self._work_off(deferred)
-            await self.run_retention()
 
     async def _take_segments_away(self, findings: Iterable[RetentionFinding]) -> None:
         """Take away what retention has begun with, once the raised log starts are on disk."""
@@ -182,7 +189,7 @@ class BackgroundWork:
         await self.delete_files()
 
     async def _work_off(self, deferred: Iterable[DeferredReadError]) -> None:
-        """Have indexes healed that retention has found damaged."""
+        """Have indexes healed, and snapshots put on disk, that retention has to wait for."""
         for error in deferred:
             try:
                 await self._deferred_reads.work_off(error)

@@ -8,7 +8,15 @@ import pytest
 
 from support.disk_model import Cut
 from support.examples import first_ones_fast
-from support.log_builder import NOW_MS, append_many, base_offsets, flush_log, offsets_of, read_all
+from support.log_builder import (
+    NOW_MS,
+    append,
+    append_many,
+    base_offsets,
+    flush_log,
+    offsets_of,
+    read_all,
+)
 from support.managed_logs import ManagedLogs, collected
 from support.recording_file_system import Keep, RecordingFileSystem
 
@@ -98,5 +106,30 @@ def test_segments_taken_in_one_turn_leave_no_hole_where_names_have_no_order(
         assert found.offsets.log_end == 16, (seed, change)
         assert found.offsets.log_start in ([0, start] if is_synced_before else [start])
         assert offsets_of(read_all(found)) == [*range(found.offsets.log_start, 16)], (seed, change)
+        again.kill()
+        shutil.rmtree(left)
+
+
+@pytest.mark.parametrize("keep", [Keep.NOTHING, 1])
+def test_power_cut_after_retention_forgets_no_producer(tmp_path: Path, keep: Keep | int) -> None:
+    """IDEM-14: its records are gone, and only the snapshot of the roll knows it."""
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = RecordingFileSystem(root)
+    broker = ManagedLogs(root, file_system=disk, log_retention_ms=1000)
+    (log,) = broker.create_topic("t", 1)
+    append(log, producer_id=7, sequence=0)
+    flush_log(log)
+    broker.checkpoint()
+    begun = len(disk.changes)
+    later_ms = NOW_MS + 2000
+    broker.run_retention(later_ms)
+    assert base_offsets(log) == [1]
+    broker.remove_files(later_ms + 60_000)
+    broker.checkpoint()
+    for change in range(begun, len(disk.changes) + 1):
+        left = disk.after_power_cut(tmp_path / "after", changes=change, keep=keep)
+        again = ManagedLogs(left)
+        assert append(again.log("t"), producer_id=7, sequence=0).is_duplicate, change
         again.kill()
         shutil.rmtree(left)

@@ -16,7 +16,7 @@ from seglog.broker.storage.log.log import Log
 from seglog.protocol.compression import Codec
 from seglog.protocol.records.record import Record
 from support.examples import examples
-from support.log_builder import KEEP, NOW_MS, append, end_transaction, read_all
+from support.log_builder import KEEP, NOW_MS, append, at_once, end_transaction, read_all
 from support.log_cleaning import CompactedLog, read_committed, stored_batches
 from support.memory_folder import memory_folder
 
@@ -142,7 +142,7 @@ class Life:
         visible = offsets.last_stable - offsets.log_start
         self.log.delete_records_before(offsets.log_start + visible * share // 8)
         doomed = [segment for segment, _ in self.log.deletable_segments(self.now_ms)]
-        for segment in self.log.delete_segments(doomed, self.now_ms):
+        for segment in at_once(lambda: self.log.delete_segments(doomed, self.now_ms)):
             segment.delete_files()
 
     # ---- what has to hold

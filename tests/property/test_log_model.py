@@ -139,7 +139,7 @@ class LogModel(RuleBasedStateMachine):
     @rule()
     def run_retention(self) -> None:
         doomed = [segment for segment, _ in self.log.deletable_segments(NOW_MS)]
-        for segment in self.log.delete_segments(doomed, NOW_MS):
+        for segment in at_once(lambda: self.log.delete_segments(doomed, NOW_MS)):
             segment.delete_files()
 
     @precondition(lambda self: self.log_end > self.log_start)

@@ -88,6 +88,11 @@ class ManagedLogs:
         retention = self.manager.housekeeping.retention
         findings = retention.run(now_ms, only=only, dry_run=False)
         self.take_segments_away(now_ms)
+        if deferred := retention.take_deferred():
+            for each in deferred:
+                each.work()()
+            findings = sorted({*findings, *retention.run(now_ms, only=only, dry_run=False)})
+            self.take_segments_away(now_ms)
         return retention.gone(findings)
 
     def guard_disks(self, now_ms: int = NOW_MS) -> list[RetentionFinding]:

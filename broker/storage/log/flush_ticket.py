@@ -8,7 +8,7 @@ from enum import Enum, auto
 from seglog.broker.storage.errors import DiskFullError, FileError, MissingFileError, StorageError
 from seglog.broker.storage.files.file_system import FileSystem
 from seglog.broker.storage.log.leader_epochs import EpochWrite
-from seglog.broker.storage.log.producer_snapshot_files import SnapshotWrite
+from seglog.broker.storage.log.producer_snapshot_files import SnapshotWrite, sync_snapshot
 from seglog.broker.storage.segment.segment import LogSegment
 from seglog.broker.storage.segment.segment_files import SegmentSync
 
@@ -163,7 +163,7 @@ class FlushTicket:
         new_names = [positions for sync in self._syncs for positions in sync.new_names]
         try:
             for path in self.snapshot_paths:
-                self._sync_snapshot(path)
+                sync_snapshot(self._file_system, path)
             for write in self.snapshot_writes:
                 is_written = write.run(sync=True)
                 with self._lock:
@@ -187,13 +187,6 @@ class FlushTicket:
         for positions in new_names:
             positions.name_synced()
         return True
-
-    def _sync_snapshot(self, path: str) -> None:
-        try:
-            self._file_system.sync_file(path)
-        except MissingFileError:
-            # Retention or compaction took it away, with the segment that began at its offset.
-            logger.debug("event=snapshot-gone path=%s", path)
 
     def _release(self) -> None:
         while self._syncs:

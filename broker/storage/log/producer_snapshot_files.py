@@ -3,8 +3,8 @@
 Owned by the log; called from the thread that owns the log. Snapshots are written without fsync:
 the flush that follows a roll syncs them (`unsynced_paths`), and one that a power cut has torn fails
 its checksum and is replaced by a scan. One of very many producers is only planned, and written by
-that flush in its thread (`begin_writes`). Until then a recovery scans from the one before, and no
-segment below it is deleted (`check_written`).
+that flush in its thread (`begin_writes`). Until it is on disk a recovery may have to scan from the
+one before, and no segment below it is deleted (`check_written`).
 """
 
 import logging
@@ -180,24 +180,38 @@ class ProducerSnapshotFiles:
             )
 
     def check_written(self, offset: int) -> None:
-        """Make sure that a planned snapshot is there before the records below it are deleted.
+        """Make sure that a snapshot is on disk before the records below it are deleted.
 
-        A kill would forget the producers of the deleted records (IDEM-14).
+        A kill would forget the producers of the deleted records if it is only planned, and a power
+        cut if no flush has synced it (IDEM-14): after the roll of a log that has nothing else to
+        flush that may be never.
 
         Raises:
-            DeferredReadError: another thread has to write it first.
+            DeferredReadError: another thread has to write or sync it first.
         """
-        write = self._planned.get(offset)
+        write, paths = self._planned.get(offset), self._unsynced.get(offset, [])
         if write is not None:
-            raise DeferredReadError(
-                self.snapshot_path(offset),
-                "the producers of records that are to be deleted are not written yet",
-                partial(self._write_apart, write),
-            )
+            work = partial(self._write_apart, self._directory, write)
+        elif self.window_path(offset) in paths:  # else it tells of no producer
+            work = partial(self._sync_apart, self._directory, paths)
+        else:
+            return
+        raise DeferredReadError(
+            self.snapshot_path(offset),
+            "the producers of records that are to be deleted are not on disk yet",
+            work,
+        )
 
-    def _write_apart(self, write: SnapshotWrite) -> Callable[[], None]:
+    def _write_apart(self, directory: str, write: SnapshotWrite) -> Callable[[], None]:
         is_written = write.run(sync=True)
+        self._file_system.sync_directory(directory)
         return partial(self.end_write, write, is_written=is_written)
+
+    def _sync_apart(self, directory: str, paths: Collection[str]) -> Callable[[], None]:
+        for path in paths:
+            sync_snapshot(self._file_system, path)
+        self._file_system.sync_directory(directory)
+        return partial(self.mark_synced, paths)
 
     def begin_writes(self, up_to_offset: int) -> list[SnapshotWrite]:
         """The snapshots named up to the offset that are planned; ``end_write`` follows for each."""
@@ -309,3 +323,16 @@ def _offsets_of(names: Iterable[str], suffix: str) -> set[int]:
     # isdigit() is true of superscripts, too, which int() does not read.
     offsets = {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
     return {offset for offset in offsets if offset <= INT64_MAX}
+
+
+def sync_snapshot(file_system: FileSystem, path: str) -> None:
+    """Put a snapshot or window on disk; blocks.
+
+    Raises:
+        FileError: the disk failed.
+    """
+    try:
+        file_system.sync_file(path)
+    except MissingFileError:
+        # Retention or compaction took it away, with the segment that began at its offset.
+        logger.debug("event=snapshot-gone path=%s", path)

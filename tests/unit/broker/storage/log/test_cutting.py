@@ -22,6 +22,7 @@ from support.log_builder import (
     NOW_MS,
     append,
     append_many,
+    at_once,
     base_offsets,
     end_transaction,
     flush_log,
@@ -51,7 +52,7 @@ def log(tmp_path: Path) -> Log:
 def run_retention(log: Log, now_ms: int = NOW_MS) -> int:
     """One pass; the number of segments that went."""
     found = [segment for segment, _ in log.deletable_segments(now_ms)]
-    removed = log.delete_segments(found, now_ms)
+    removed = at_once(lambda: log.delete_segments(found, now_ms))
     for segment in removed:
         segment.delete_files()
     return len(removed)

@@ -426,7 +426,8 @@ def test_last_five_batches_are_known_after_restart_and_after_their_segment_is_go
     log.roll(NOW_MS)
     append(log)
     log.delete_records_before(30)
-    removed = log.delete_segments([found[0] for found in log.deletable_segments(NOW_MS)], NOW_MS)
+    doomed = [segment for segment, _ in log.deletable_segments(NOW_MS)]
+    removed = at_once(lambda: log.delete_segments(doomed, NOW_MS))
     assert [segment.base_offset for segment in removed] == [0]
     log = reopen(log, clean=clean)
     assert base_offsets(log) == [30]
