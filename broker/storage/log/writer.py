@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from seglog.broker.storage.errors import DiskFullError, StorageError
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files.file_system import FileSystem
 from seglog.broker.storage.log.append import AppendInfo, PreparedAppend
 from seglog.broker.storage.log.exchange import remove_segment_files
@@ -272,7 +272,9 @@ class LogWriter:
         # Sealed only once its successor exists: on a full disk it stays the active one.
         try:
             sealed.on_become_inactive()
-        except DiskFullError:
+        except StorageError:
+            # Left behind, it would come between the old segment, which records go on into, and the
+            # next one: a start would count those records as damage, for being at its offsets.
             created.delete_files()
             raise
         self._segments.add(created)

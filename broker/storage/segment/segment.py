@@ -462,7 +462,8 @@ class LogSegment:
         Raises:
             FileError: the files are not as they should be.
         """
-        self.indexes.load()
+        with self.indexes.changing():
+            self.indexes.load()
         self.indexes.seal()
 
     def flush(self) -> None:

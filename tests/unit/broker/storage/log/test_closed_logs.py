@@ -332,6 +332,21 @@ def test_nothing_is_appended_behind_an_end_that_the_disk_has_lost(tmp_path: Path
     broker.stop()
 
 
+def test_roll_before_the_first_append_heals_an_unfit_index(tmp_path: Path) -> None:
+    """A roll that gave up there left a segment behind, and the next start hid what followed."""
+    stopped_broker(tmp_path)
+    broker, _ = start(tmp_path)
+    os.truncate(data_file(tmp_path).with_suffix(".index"), 5)
+    log = broker.log("t")
+    log.roll(NOW_MS)
+    append(log, [b"d"])
+    log.roll(NOW_MS)
+    broker.stop()
+    broker, _ = start(tmp_path)
+    assert values_of(broker.log("t")) == [b"a", b"b", b"c", b"d"]
+    broker.stop()
+
+
 def test_note_is_read_as_it_was_written(tmp_path: Path) -> None:
     stopped_broker(tmp_path)
     closed_logs = read_closed_logs(OsFileSystem(), str(tmp_path / CLOSED_LOGS))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seglog.broker.storage.errors import DiskFullError, OffsetOutOfRangeError
+from seglog.broker.storage.errors import DiskFullError, FileError, OffsetOutOfRangeError
 from seglog.broker.storage.log.append import prepare_append
 from seglog.broker.storage.log.log import FetchIsolation, Log
 from seglog.broker.storage.segment.transaction_index import AbortedTransaction
@@ -140,6 +140,24 @@ def test_roll_that_finds_no_space_leaves_the_old_segment_in_use(tmp_path: Path) 
     append_many(log, 6)
     assert offsets_of(read_all(log)) == list(range(11))
     assert base_offsets(log) == [0, 5, 10]
+
+
+def test_roll_that_fails_leaves_no_segment_to_hide_later_records(tmp_path: Path) -> None:
+    """C028: a start would take records that went on in the old one for damage, and drop them."""
+    disk = FaultyFileSystem()
+    log = open_log(tmp_path / "log", file_system=disk)
+    append_many(log, 5)
+    disk.calls.fail(path_part="0.index")
+    with pytest.raises(FileError):
+        log.roll(NOW_MS)
+    assert names_in(log.directory, ".log") == ["00000000000000000000.log"]
+    disk.calls.heal()
+    append_many(log, 3)
+    log.roll(NOW_MS)
+    append_many(log, 1)
+    for clean in (True, False):
+        log = reopen(log, clean=clean)
+        assert offsets_of(read_all(log)) == list(range(9))
 
 
 @pytest.mark.parametrize("full", [".txnindex", ".log"])
