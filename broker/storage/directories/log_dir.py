@@ -78,8 +78,8 @@ class LogDir:
             again.
         bytes_pending_deletion: bytes of files that are renamed but not removed yet.
         leader_epoch_floor: the least leader epoch in which its logs are led. It rises with each
-            start that was not clean, so that clients can tell records that were lost from others
-            that have their offsets now.
+            start that was not clean, or that finds records missing, so that clients can tell
+            records that were lost from others that have their offsets now.
     """
 
     def __init__(self, file_system: FileSystem, path: str) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from seglog.broker.storage.directories.checkpoint_writer import Offsets
 from seglog.broker.storage.directories.log_dir import LogDir
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.types import TopicPartition
 
 
@@ -42,6 +43,14 @@ class StartCheckpoints(NamedTuple):
         if not self.recovery_points:
             return None
         return max(0, self.recovery_points.get(topic_partition, 0))
+
+    def lowered(self, logs: Iterable[Log]) -> Offsets:
+        """The recovery points of logs that end below those that are on disk."""
+        return {
+            log.topic_partition: log.offsets.recovery_point
+            for log in logs
+            if log.offsets.recovery_point < self.recovery_points.get(log.topic_partition, 0)
+        }
 
     def is_moved(
         self,

@@ -47,6 +47,8 @@ from seglog.protocol.types import NO_LEADER_EPOCH, TopicPartition
 
 logger = logging.getLogger(__name__)
 
+_Read = Sequence[tuple[LogDirScan, StartCheckpoints | None]]
+
 
 class LoadedFolder(NamedTuple):
     """The outcome of loading one folder: a log, an error, or None for both if it has no topic."""
@@ -186,7 +188,7 @@ class LogStartup:
         loaded = run_parallel(jobs)
         for scan in self._scans:
             scan.log_dir.closed_logs = NO_CLOSED_LOGS
-        self._raise_leader_epochs(loaded)
+        self._raise_leader_epochs(loaded, read)
         for scan, checkpoints in read:
             if checkpoints is not None and scan.log_dir.is_online:
                 self._lower_recovery_points(scan.log_dir, checkpoints, loaded)
@@ -217,29 +219,24 @@ class LogStartup:
 
         Records appended below the old one would count as synced after the next crash.
         """
-        known = checkpoints.recovery_points
-        lowered = {
-            each.topic_partition: each.log.offsets.recovery_point
-            for each in loaded
-            if each.log_dir is log_dir
-            and each.log is not None
-            and each.log.offsets.recovery_point < known.get(each.topic_partition, 0)
-        }
+        lowered = checkpoints.lowered(_logs_in(log_dir, loaded))
         if lowered:
+            known = checkpoints.recovery_points
             lower = partial(log_dir.lower_recovery_points, {**known, **lowered})
             self._directories.attempt(log_dir, lower)
 
-    def _raise_leader_epochs(self, loaded: Sequence[LoadedFolder]) -> None:
-        """Begin an epoch in directories that were not stopped cleanly, before any append.
+    def _raise_leader_epochs(self, loaded: Sequence[LoadedFolder], read: _Read) -> None:
+        """Begin an epoch in directories that may have lost records, before any append.
 
-        A power cut may have taken records that were read already; those that get their offsets
-        now are written in a later epoch, and KIP-320 clients notice.
+        A power cut, or a program after a clean stop, may have taken records that were read already;
+        those that get their offsets now are written in a later epoch, and KIP-320 clients notice.
         """
-        for scan in self._scans:
+        for scan, checkpoints in read:
             log_dir = scan.log_dir
-            logs = [each.log for each in loaded if each.log_dir is log_dir and each.log is not None]
+            logs = _logs_in(log_dir, loaded)
             has_led = bool(logs) or log_dir.leader_epoch_floor > 0
-            if has_led and log_dir.is_online and not log_dir.stopped_cleanly:
+            is_short = checkpoints is not None and bool(checkpoints.lowered(logs))
+            if has_led and log_dir.is_online and (is_short or not log_dir.stopped_cleanly):
                 latest = (log.leader_epochs.latest_epoch for log in logs)
                 highest = max(latest, default=NO_LEADER_EPOCH)
                 self._directories.attempt(
@@ -456,6 +453,10 @@ class LogStartup:
 
     def _keep_reserve(self, log_dir: LogDir) -> None:
         self._directories.attempt(log_dir, log_dir.reserve.keep)
+
+
+def _logs_in(log_dir: LogDir, loaded: Sequence[LoadedFolder]) -> list[Log]:
+    return [each.log for each in loaded if each.log_dir is log_dir and each.log is not None]
 
 
 def _partitions_of(catalog: TopicCatalog) -> list[TopicPartition]:

@@ -347,6 +347,22 @@ def test_roll_before_the_first_append_heals_an_unfit_index(tmp_path: Path) -> No
     broker.stop()
 
 
+def test_offsets_that_are_given_anew_after_a_clean_stop_are_of_a_later_leader_epoch(
+    tmp_path: Path,
+) -> None:
+    """KIP-320: consumers that have read what was cut while the broker was down can notice."""
+    stopped_broker(tmp_path)
+    broker, _ = start(tmp_path)
+    floor = broker.log("t").leader_epoch_floor
+    stop_later(broker, tmp_path)
+    cut_the_end(tmp_path)
+    broker, _ = start(tmp_path)
+    log = broker.log("t")
+    assert log.offsets.log_end == 2
+    assert log.leader_epoch_floor > max(floor, log.leader_epochs.latest_epoch)
+    broker.stop()
+
+
 def test_note_is_read_as_it_was_written(tmp_path: Path) -> None:
     stopped_broker(tmp_path)
     closed_logs = read_closed_logs(OsFileSystem(), str(tmp_path / CLOSED_LOGS))
