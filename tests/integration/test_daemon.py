@@ -333,8 +333,10 @@ def test_start_takes_long_or_much(tmp_path: Path) -> None:
             create_topic(client)
             produce(client)
             seconds = broker.cpu_seconds()
-            assert broker.resident_bytes() <= 40 * 1024 * 1024
+            resident_bytes = broker.resident_bytes()
             assert broker.stop() == 0
+        # A process that has compiled all modules keeps some of what that took.
+        assert not attempt or resident_bytes <= 40 * 1024 * 1024
         paces.append(seconds / bare_import_seconds(environment, attempts=1))
         if attempt and paces[-1] <= 0.25 / REFERENCE_SECONDS:
             return
