@@ -3,7 +3,7 @@
 See ``topic_reading`` for how that goes.
 """
 
-from typing import ClassVar, Final
+from typing import Final
 
 from seglog.broker.coordinator.groups.pending_offsets import put_into_force
 from seglog.broker.coordinator.groups.records import CommittedOffset
@@ -39,8 +39,6 @@ class GroupReplay(TopicReplay):
         pending: of each producer with an open transaction, the offsets of each group in it.
         groups: the stored state of each group that has one.
     """
-
-    subject: ClassVar = "group"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

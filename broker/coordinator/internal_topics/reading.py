@@ -8,7 +8,7 @@ record costs what it said and not a start.
 import logging
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from seglog.broker.partition.deferred_reads import DeferredReads
 from seglog.broker.partition.partition import Partition
@@ -31,11 +31,8 @@ class TopicReplay(ABC):
         name: of the partition, for messages.
 
     Attributes:
-        subject: what the topic is about, for messages.
         faults: how many batches and records could not be read.
     """
-
-    subject: ClassVar[str]
 
     def __init__(self, name: str) -> None:
         self.faults = 0
@@ -91,10 +88,10 @@ class TopicReplay(ABC):
         self.faults += 1
         if self.faults <= _LOGGED_FAULTS_MAX:
             logger.warning(
-                "event=%s-%s-damaged partition=%s offset=%d reason=%s action=left-out",
-                self.subject,
-                what,
+                "event=internal-record-damaged partition=%s part=%s offset=%d reason=%s "
+                "action=left-out",
                 self._name,
+                what,
                 offset,
                 reason,
             )

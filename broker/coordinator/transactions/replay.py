@@ -1,7 +1,5 @@
 """Reading ``__transaction_state`` back: what a partition of it says of its transactional ids."""
 
-from typing import ClassVar
-
 from seglog.broker.coordinator.internal_topics.reading import TopicReplay
 from seglog.broker.coordinator.transactions.records import restored_transaction
 from seglog.broker.coordinator.transactions.state import TransactionMetadata
@@ -19,8 +17,6 @@ class TransactionReplay(TopicReplay):
     Attributes:
         transactions: by transactional id.
     """
-
-    subject: ClassVar = "transaction"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
