@@ -355,32 +355,42 @@ def test_rows_come_twice_or_in_another_order_when_answers_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """C050 for the sink: what was stored is not answered, and sent again; two tasks of a worker."""
-    pause = Waiter.pause_until
+    pause_until, pause = Waiter.pause_until, Waiter.pause
     pauses = 0
     with CuttingProxy() as proxy, running_broker(configs=advertised(proxy)) as own:
         proxy.target = int(own.address.rsplit(":", 1)[1])
         with Admin(own.address) as admin:
             admin.create_topic("t")
 
-        def pause_and_answer(waiter: Waiter, at_s: float) -> bool:
+        def answer_again() -> None:
             nonlocal pauses
             pauses += 1
             proxy.swallows_answers = False
-            return pause(waiter, at_s)
+
+        def pause_until_answered(waiter: Waiter, at_s: float) -> bool:
+            answer_again()
+            return pause_until(waiter, at_s)
+
+        def pause_answered(waiter: Waiter) -> bool:
+            answer_again()
+            return pause(waiter)
 
         def batches(first: int) -> Iterator[pa.RecordBatch]:
             for start in range(first, first + 1500, 100):
-                proxy.swallows_answers = start % 500 == 300
+                if start % 500 == 300:
+                    # Until the sink has noticed: an answer may come late on a busy machine.
+                    proxy.swallows_answers = True
                 values = [b"%d" % number for number in range(start, start + 100)]
                 yield pa.record_batch({"value": pa.array(values, pa.binary())})
 
-        monkeypatch.setattr(Waiter, "pause_until", pause_and_answer)
+        monkeypatch.setattr(Waiter, "pause_until", pause_until_answered)
+        monkeypatch.setattr(Waiter, "pause", pause_answered)
         given = {"bootstrap.servers": f"127.0.0.1:{proxy.port}", "topic": "t"}
         given |= {"batchBytes": "300", "retryBackoff": "20ms", "requestTimeout": "300ms"}
         writer = RowWriter(read_sink_options(given), SinkColumns(0, *[None] * 5))
         for first in (0, 1500):
             assert writer.write(batches(first), None).rows == 1500
-        assert pauses >= 6
+        assert pauses >= 2
         assert proxy.swallowed_bytes
         found = [int(each.value or b"") for each in records_of(own.address, "t")]
         assert found == list(range(3000))
