@@ -73,7 +73,7 @@ class BackgroundWork:
         self._deferred_reads = DeferredReads(read_pools(logs, workers.directories))
         self._clock = clock
         self._full: dict[LogDir, _Full] = {}
-        self._busy: set[tuple[str, LogDir]] = set()
+        self._busy: dict[tuple[str, LogDir], asyncio.Task[object]] = {}
         self._running: set[asyncio.Task[object]] = set()
 
     def schedule(self, scheduler: Scheduler, config: BrokerConfig) -> None:
@@ -157,10 +157,12 @@ class BackgroundWork:
     async def _take_segments_away(self, findings: Iterable[RetentionFinding]) -> None:
         """Take away what retention has begun with, once the raised log starts are on disk."""
         self._recount_waiters(findings)
+        # A run that is under way takes away what this one has begun with as well. The caller waits
+        # for that run, since it is told that the segments are gone.
         running = [
-            self._begin(RETENTION_TASK, log_dir, self._take_away_in(log_dir))
+            self._busy.get((RETENTION_TASK, log_dir))
+            or self._begin(RETENTION_TASK, log_dir, self._take_away_in(log_dir))
             for log_dir in self._retention.leaving()
-            if (RETENTION_TASK, log_dir) not in self._busy
         ]
         await self._directories.wait_patiently(running)
 
@@ -365,9 +367,8 @@ class BackgroundWork:
     ) -> "asyncio.Task[object]":
         """Let work in a directory run to its end, however long that hangs."""
         key = purpose, log_dir
-        self._busy.add(key)
-        task = self._keep(work, purpose)
-        task.add_done_callback(lambda _task: self._busy.discard(key))
+        task = self._busy[key] = self._keep(work, purpose)
+        task.add_done_callback(lambda _task: self._busy.pop(key, None))
         return task
 
     def _keep(self, work: Coroutine[None, None, object], name: str) -> "asyncio.Task[object]":

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +12,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from seglog.broker.partition.background import BackgroundWork
+from seglog.broker.storage.directories.log_dir import LogDir
+from seglog.broker.storage.errors import StorageError
 from seglog.broker.storage.files.checkpoint import OffsetCheckpointFile
 from seglog.broker.storage.files.file_system import OsFileSystem
+from seglog.broker.storage.log.log import Log
 from seglog.protocol.errors import ErrorCode
 from seglog.protocol.types import TopicPartition
 from support.broker_parts import NOW_MS, BrokerParts, batch_of
@@ -88,6 +91,38 @@ async def test_expired_segments_vanish_at_once_and_their_files_after_the_delay(
     assert len([name for name in setup.files_of("t-0") if name.endswith(".deleted")]) == 4
     await setup.scheduler.advance(4000)
     assert setup.files_of("t-0") == [f"{8:020}.log"]
+
+
+async def test_a_run_of_retention_waits_for_the_one_under_way(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request is told that segments are gone; the task may have begun to take them away."""
+    await fill(setup, {"retention.ms": "5000", "file.delete.delay.ms": "30000"})
+    clock = setup.broker.services.clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(6000)
+    background = setup.broker.services.background
+    storing, may_store = asyncio.Event(), asyncio.Event()
+    store = background.store_log_starts
+
+    async def store_later(wanted: Mapping[Log, int]) -> dict[LogDir, StorageError]:
+        storing.set()
+        await may_store.wait()
+        return await store(wanted)
+
+    monkeypatch.setattr(background, "store_log_starts", store_later)
+    first = asyncio.ensure_future(background.run_retention())
+    await storing.wait()
+    second = asyncio.ensure_future(background.run_retention())
+    # It has looked at all logs by then, and found nothing to begin with.
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not second.done()
+    may_store.set()
+    await second
+    names = setup.files_of("t-0")
+    await first
+    assert [name for name in names if name.endswith(".log")] == [f"{8:020}.log"]
 
 
 async def test_retention_wakes_readers_below_the_new_log_start(setup: Setup) -> None:
